@@ -183,6 +183,10 @@ def test_slot_that_is_in_use_or_not_ours_stays_until_the_remedy_was_followed(
             slot.drop(connection, name, timeout_s=0.1)
         find = held.value.remedy.removeprefix("stop that client: ")
         database.execute(f"SELECT pg_terminate_backend(pid) FROM ({find}) AS held (pid)")
+        # It was told, and ends a moment later.
+        wait_until(
+            lambda: not database.value(f"SELECT count(active_pid) FROM ({find}) AS held"), "the slot to be let go"
+        )
     printed: list[str] = []
 
     code = drop(settings, slot_only=False, keep_publication=False, yes=True, ask=bool, say=print, out=printed.append)
