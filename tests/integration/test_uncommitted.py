@@ -128,7 +128,9 @@ def test_prepared_transaction_holds_the_slot_while_cuts_go_on(
         cut = producer.caught_up(topics)
         assert cut.end_lsn > after
         assert _rows(topics.cuts()) == 1
-        assert before <= producer.confirmed_lsn() < after
+        # Readers see a cut before the server hears of it.
+        wait_until(lambda: before <= producer.confirmed_lsn(), "what was before it to be confirmed")
+        assert producer.confirmed_lsn() < after
     shown = prepared_shown(producer)
     assert (shown["count"], shown["oldest_gid"]) == (1, "")
     assert shown["held_bytes"] > 0
