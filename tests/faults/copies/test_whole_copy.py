@@ -136,10 +136,11 @@ def test_table_that_is_emptied_and_altered_while_it_is_read_begins_again(followi
     execute = following.database.execute
     running = following.start_streaming("whole:rows:2")
     following.settings["producer"] = {"batch_rows_max": 100}
-    execute(MADE.format(rows=1000))
     with following.database.connect() as connection:
-        # In progress when the copy begins: its rows wait until it has ended.
-        connection.execute("BEGIN; INSERT INTO u VALUES (1, 'open')")
+        # In progress when the copy begins, however soon that is: its rows wait until it has ended.
+        connection.execute("BEGIN; SELECT txid_current()")
+        execute(MADE.format(rows=1000))
+        connection.execute("INSERT INTO u VALUES (1, 'open')")
         running.wait_for_log("copy of a table waits")
         connection.execute("COMMIT")
     execute("TRUNCATE t, u; INSERT INTO u VALUES (1, 'one'), (1, 'one')")
