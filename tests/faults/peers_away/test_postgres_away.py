@@ -62,6 +62,7 @@ def test_slot_that_is_gone_or_moved_stops_the_producer(producer: ProducerUnderTe
     execute("CREATE TABLE t (id int PRIMARY KEY)")
     producer.publish("t")
     producer.start_streaming().stop()
+    producer.slot_at_rest()
     execute("INSERT INTO t VALUES (1)")
     lsn = producer.database.value("SELECT pg_current_wal_lsn()")
     execute(f"SELECT pg_replication_slot_advance('{producer.slot}', '{lsn}')")

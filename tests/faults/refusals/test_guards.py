@@ -79,6 +79,7 @@ def settled_pipeline(kafka: KafkaBroker, postgres: PostgresServer, folder: Path)
             database.execute("INSERT INTO t VALUES (2, 'b')")
             producer.check_equal()
             running.stop()
+            producer.slot_at_rest()
             LogEnds(kafka.bootstrap_servers).wait_visible(progress_topic(producer.name))
             with producer.topics() as topics:
                 progress = topics.progress()
