@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from tests.fix_postgres import Database
 from tests.producer.pgoutput.frames import XLogData, decode_frame
+from tests.wait import wait_until
 from walbridge.producer.pgoutput.decoder import decode_message
 from walbridge.producer.pgoutput.messages import Commit, Message, Relation
 from walbridge.producer.postgres import catalog
@@ -46,6 +47,7 @@ def slot_of(database: Database) -> Iterator[Lsn]:
 
 def streamed(database: Database, start: Lsn, transactions: int, **options: str) -> list[Message]:
     """The messages of so many transactions; a slot that confirms nothing gives them again."""
+    wait_until_free(database, database.name)
     stream = ReplicationStream(connect_walsender(database.dsn), database.name, 10_000)
     messages: list[Message] = []
     deadline_s = time.monotonic() + WAIT_S
@@ -62,6 +64,12 @@ def streamed(database: Database, start: Lsn, transactions: int, **options: str) 
                 messages.append(decode_message(frame.payload))
                 transactions -= isinstance(messages[-1], Commit)
     return messages
+
+
+def wait_until_free(database: Database, slot_name: str) -> None:
+    """A walsender holds its slot until it notices that its client left: the next session may be there before."""
+    held = "SELECT FROM pg_replication_slots WHERE slot_name = %s AND active"
+    wait_until(lambda: not database.rows(held, (slot_name,)), "the slot to be let go")
 
 
 def copied(database: Database) -> dict[PublishedTable, list[bytes]]:

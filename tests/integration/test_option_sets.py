@@ -18,6 +18,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.fix_postgres import Database, new_database
+from tests.integration.both_ways import wait_until_free
 from tests.integration.workloads import END, create_tables, published_queries, run_workloads
 from tests.postgres_versions import MAJORS
 from tests.producer.pgoutput.committed import Event, Reader, Transaction
@@ -83,6 +84,7 @@ class Run:
 
     def committed(self, asked: Asked) -> tuple[list[Transaction], set[str]]:
         """What a slot's messages say, and their tags."""
+        wait_until_free(self.database, self.slot(asked))
         walsender = connect_walsender(self.database.dsn)
         if asked.wishes.streaming != "off":
             walsender_query(walsender, LEVERS[asked.lever][1])
