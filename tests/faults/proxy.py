@@ -112,7 +112,7 @@ class TcpProxy:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.get_loop().call_soon_threadsafe(self._server.close)
-        self._on_loop(lambda: self._end_all(reset=True))
+        self.cut(reset=True)  # also what was accepted just before and is not among the connections yet
         wait_until(lambda: not self._connections, "the proxy's connections to end")
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(LOOP_S)
