@@ -33,6 +33,7 @@ def _wait_for_standby(database: Database, name: str) -> None:
     with database.connect() as connection:
         connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{name}'".encode())
         connection.execute("SELECT pg_reload_conf()")
+    database.execute("CHECKPOINT")  # commits wait from when the checkpointer has read it
 
 
 def test_alteration_that_is_committed_and_not_yet_visible_is_waited_for(

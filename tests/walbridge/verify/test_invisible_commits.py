@@ -42,6 +42,7 @@ def wait_for_standby(database: Database, name: str) -> None:
         wait_until(
             lambda: connection.execute("SHOW synchronous_standby_names").fetchone() == (name,), "the setting", 30.0
         )
+    database.execute("CHECKPOINT")  # commits wait from when the checkpointer has read it
 
 
 def test_row_that_is_in_the_lake_and_not_visible_yet_is_no_difference(source: Database, handmade: HandmadeLake) -> None:
