@@ -35,8 +35,9 @@ def test_table_whose_records_were_compacted_before_the_job_read_them_is_stale_un
             execute(f"UPDATE t SET note = 'changed {number}'; INSERT INTO u VALUES ({number})")
         wait_until(lambda: go_on(producer, topic) < 100, "Kafka to compact the topic", 60)
     pipeline.catch_up()
-    states = {entry.topic: entry.state for entry in pipeline.published()[-1].tables}
-    assert states == {topic: "stale", f"{producer.name}.public.u": "current"}
+    states = [{entry.topic: entry.state for entry in row.tables} for row in pipeline.published()]
+    # Not the newest, maybe: its copy may have reached the same run of the job.
+    assert {topic: "stale", f"{producer.name}.public.u": "current"} in states
     running.wait_for_log("table is copied")
     pipeline.check_equal()
     running.stop()
