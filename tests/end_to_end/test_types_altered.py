@@ -64,7 +64,7 @@ def test_types_are_altered_in_every_way(pipeline: PipelineUnderTest, how: str) -
             if how in ("slow", "told"):
                 execute(written)
     assert running.process.poll() is None, running.log[-3000:]
-    wait_until(lambda: _equals(pipeline), "the lake to equal its source", 120)
+    wait_until(lambda: _equals(pipeline), "the lake to equal its source", 240)  # each look is a run of the job
     copied = {act for act, name in zip(EVERY, acts, strict=True) if "copy_begin" in barriers_of(producer, name)}
     assert copied == COPIED.keys() - (TOLD if how == "told" else set())
     assert running.process.poll() is None, running.log[-3000:]
