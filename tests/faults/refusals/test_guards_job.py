@@ -43,12 +43,17 @@ class Lake:
     path: Path
     table: RelationRecord
     patch: pytest.MonkeyPatch
+    visible_timeout_s: int = 60
 
     def settings(self, on_table_error: str = "stop") -> Settings:
         return Settings(
             name=self.writer.pipeline,
             kafka={"bootstrap_servers": self.writer.bootstrap_servers},  # type: ignore[arg-type]
-            lake={"path": str(self.path), "visible_timeout_s": 1, "on_table_error": on_table_error},  # type: ignore[arg-type]
+            lake={  # type: ignore[arg-type]
+                "path": str(self.path),
+                "visible_timeout_s": self.visible_timeout_s,
+                "on_table_error": on_table_error,
+            },
         )
 
     def run(self, on_table_error: str = "stop") -> None:
@@ -136,6 +141,7 @@ def settled(
 def _data_topic_made_anew(lake: Lake) -> None:
     lake.insert()
     lake.remake(lake.table.topic)
+    lake.visible_timeout_s = 1  # what is waited for never comes
 
 
 def _folder_deleted(lake: Lake) -> None:
@@ -167,6 +173,7 @@ def _newer_metadata(lake: Lake) -> None:
 def _metadata_made_anew(lake: Lake) -> None:
     lake.insert()
     lake.remake(metadata_topic(lake.writer.pipeline))
+    lake.visible_timeout_s = 1
 
 
 def _metadata_deleted(lake: Lake) -> None:
