@@ -107,7 +107,7 @@ def test_stop_and_start_with_the_broker_away(producer: ProducerUnderTest) -> Non
     running.wait_for_log("kafka")
     running.stop(timeout_s=30)
     assert "Traceback" not in running.log
-    producer.settings["postgres"] = {"start_timeout_s": 1}
+    producer.settings["postgres"] = {"start_timeout_s": 3}  # Postgres has to answer in it, on a busy machine as well
     words = producer.refusal()
     assert f"Kafka at {producer.kafka.bootstrap_servers} cannot be reached" in words
     waiting = producer.start(environ={"WALBRIDGE_POSTGRES__START_TIMEOUT_S": "60"})
