@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tests.fix_producer import ProducerUnderTest, refusal_of
@@ -131,10 +131,11 @@ def messages(producer: ProducerUnderTest, topic: str) -> list[Message]:
     found: list[Message] = []
     ended = 0
     while ended < 2:
-        message = consumer.poll(10)
+        message = consumer.poll(60)
         assert message is not None
-        ended += message.error() is not None
-        found += [message] if message.error() is None else []
+        error = message.error()
+        found += [message] if error is None else []
+        ended += error is not None and error.code() == KafkaError._PARTITION_EOF  # a lost connection mends itself
     consumer.close()
     return found
 
