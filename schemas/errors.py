@@ -15,7 +15,9 @@ COPY_AGAIN = (
     "copy everything again: stop walbridge produce and walbridge materialize, run walbridge drop, set [lake] path to a "
     "new, empty folder, then run walbridge init; see docs/commands.md, Start over with a new copy"
 )
-"""The remedy where changes of all tables are missing, or a lake cannot be mended: see also ``copy_command``."""
+"""The remedy where changes of all tables are missing, or a lake cannot be mended."""
+COPY_TABLE = "copy that table again: walbridge copy TABLE; walbridge tables names all of them"
+"""The remedy for one table's trouble where its name is not known: see also ``copy_command``."""
 COPY_ALL = (
     "copy all tables again, into the same topics and lake: walbridge copy --all, then start walbridge produce; until "
     "its copy is whole each table stays in the lake as it was, marked stale"
@@ -112,7 +114,7 @@ class TableError(OperatorError):
     """
 
     def __init__(self, what: str, first: str | None = None) -> None:
-        super().__init__(what, remedy=f"{first}, then {COPY_AGAIN}" if first else COPY_AGAIN)
+        super().__init__(what, remedy=f"{first}, then {COPY_TABLE}" if first else COPY_TABLE)
         self.first = first
 
 

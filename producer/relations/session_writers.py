@@ -12,7 +12,7 @@ from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.relations.relation_cache import RelationCache
 from walbridge.producer.relations.table_names import Name
 from walbridge.schemas.control.metadata_record import RelationRecord
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import OperatorError, copy_command
 from walbridge.schemas.settings import Settings
 
 
@@ -80,10 +80,11 @@ class SessionWriters:
                 remedy="report this with the server's version; nothing was confirmed",
             )
         # The publication is looked up as of the change: taking the table out later does not help.
+        name = f"{relation.namespace}.{relation.name}"
         return OperatorError(
-            f"table {relation.namespace}.{relation.name} (relation {relation_id}) was added to the "
+            f"table {name} (relation {relation_id}) was added to the "
             "publication, or created again, after the copy",
-            remedy=f"nothing was confirmed; {COPY_AGAIN}",
+            remedy=f"nothing was confirmed; {copy_command(name)}, then start walbridge produce again",
         )
 
     def name_of_foreign(self, relation_id: int) -> str:

@@ -26,7 +26,7 @@ from walbridge.producer.session.transactions.session_relations import SessionRel
 from walbridge.producer.session.transactions.transaction import OpenTransaction
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.table_progress import QUARANTINED, STALE, TableProgress, is_begun_anew
-from walbridge.schemas.errors import COPY_AGAIN, copy_command
+from walbridge.schemas.errors import copy_command
 from walbridge.schemas.position import Position
 
 log = structlog.get_logger()
@@ -110,7 +110,7 @@ class DroppedTables:
             table=name,
             relation_id=relation_id,
             reason=why,
-            remedy=f"to follow it, {COPY_AGAIN}",
+            remedy=f"to follow it, {copy_command(name)}",
         )
 
     def drop(self, relation: RelationRecord, position: Position, reason: UnknownValue) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, applied, changed, column, copied, head_rows, relation, table_plan, values
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import COPY_TABLE, OperatorError
 from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.table import LakeTable
 
@@ -88,7 +88,7 @@ def test_base_that_already_holds_the_plan_is_refused_not_applied_twice(spark: Sp
     with pytest.raises(OperatorError, match=r"cut 2 would be applied twice") as refusal:
         changed(spark, lake, head, Event(bag, "c", LSN, 0, after={"n": 1}))
 
-    assert refusal.value.remedy == COPY_AGAIN
+    assert refusal.value.remedy == COPY_TABLE
     assert [row["n"] for row in head_rows(lake, head)] == [1]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.contract_writer import Event
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import Log, applied, changed, column, copied, head_rows, relation, table_plan
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import COPY_TABLE, OperatorError
 from walbridge.spark_consumer.apply import changes
 from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.table import LakeTable
@@ -131,7 +131,7 @@ def test_rows_that_are_not_as_their_operations_tell_stop_the_job_again_and_again
         with pytest.raises(OperatorError, match=UNEXPECTED) as stopped:
             changed(None, lake, base, *events)
         assert said in stopped.value.what
-        assert stopped.value.remedy == COPY_AGAIN
+        assert stopped.value.remedy == COPY_TABLE
 
 
 def test_a_job_killed_before_it_could_compare_compares_when_it_goes_on(
