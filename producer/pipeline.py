@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 import structlog
 
 from walbridge.producer.begin_again import begin_again
+from walbridge.producer.errors.topics import ControlTopicLost
 from walbridge.producer.first_epoch import FirstEpoch
 from walbridge.producer.follow import follow_once
 from walbridge.producer.metrics import ProducerMetrics
@@ -50,6 +51,7 @@ class Pipeline:
         self._spool = Spool(settings)
         self._metrics = metrics or ProducerMetrics()
         self._on_begun = on_begun
+        self._has_followed = False
 
     def run(self) -> None:
         """Until asked to stop.
@@ -76,9 +78,13 @@ class Pipeline:
 
     def _follow_once(self, parts: Parts) -> bool:
         """Whether a stop was asked for; else a new epoch has begun."""
+        is_first, self._has_followed = not self._has_followed, True
         try:
             follow_once(self._settings, self._source, parts, self._spool, self._waits, self._metrics)
         except StreamLost as lost:
+            # What this process knows of such a topic it read at its start: of one that was lost since, the next reads.
+            if isinstance(lost, ControlTopicLost) and (lost.is_in_wal or not is_first):
+                raise
             begin_again(self._settings, self._source, parts, self._waits.check, lost)
             return False
         return True

@@ -22,7 +22,13 @@ COPY_ALL = (
     "copy all tables again, into the same topics and lake: walbridge copy --all, then start walbridge produce; until "
     "its copy is whole each table stays in the lake as it was, marked stale"
 )
-"""The remedy where the stream cannot go on from what was published, and topics and lake are as they were."""
+"""The remedy where the stream cannot go on from what was published."""
+COPY_ALL_ANEW = (
+    "copy all tables again, in a new epoch of the same topics and lake: walbridge copy --all --new-epoch; once "
+    "walbridge produce has begun it, start walbridge materialize again; until its copy is whole each table stays in the "
+    "lake as it was, marked stale"
+)
+"""The same where the lake cannot go on from what it has applied, which the producer may not know."""
 NEW_PIPELINE = "follow this server as a new pipeline: a new name, [postgres] slot and [lake] path, then walbridge init"
 """A remedy where ``walbridge drop`` refuses, since the slot here is not this pipeline's, or would harm another one."""
 START_REGISTRY = "start the schema registry, or correct [topics] registry_url"

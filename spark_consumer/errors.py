@@ -12,10 +12,9 @@ from typing import Any
 
 from walbridge.runtime.heap import MORE_HEAP
 from walbridge.schemas.control.cut import Cut
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError, TableError, WalbridgeError
+from walbridge.schemas.errors import COPY_ALL_ANEW, OperatorError, RetryableError, TableError, WalbridgeError
 
 FIND_THE_WRITER = "find who else writes to this topic"
-CHANGED_FROM_OUTSIDE = f"the topic was changed from outside: {COPY_AGAIN}"
 GRANT_READ = (
     "grant the job's principal Read on topics <name>.* and on group walbridge-<name>: walbridge init --acls prints the "
     "commands"
@@ -120,39 +119,47 @@ def sorting_errors() -> Iterator[None]:
         raise found from error
 
 
-def cuts_unfit(applied: Cut | None, next_cut: Cut, fault: str) -> OperatorError:
+class CutsLost(OperatorError):
+    """The lake cannot go on from what it has applied: an epoch that begins behind that can (``resumption.py``).
+
+    Args:
+        what: as in ``OperatorError``.
+        instead: what else would mend it.
+    """
+
+    def __init__(self, what: str, instead: str = "") -> None:
+        super().__init__(what, remedy=f"{instead}; else {COPY_ALL_ANEW}" if instead else COPY_ALL_ANEW)
+
+
+def cuts_unfit(applied: Cut | None, next_cut: Cut, fault: str) -> CutsLost:
     """The next cuts do not follow what this lake has applied."""
     if applied is not None and applied.epoch != next_cut.epoch:
         return _of_another_time(applied, next_cut)
-    return OperatorError(f"the cuts do not fit together: {fault}", remedy=CHANGED_FROM_OUTSIDE)
+    return CutsLost(f"the cuts do not fit together: {fault}")
 
 
-def _of_another_time(applied: Cut, next_cut: Cut) -> OperatorError:
+def _of_another_time(applied: Cut, next_cut: Cut) -> CutsLost:
     """An epoch begins with cut 1: this one was under way elsewhere, or before."""
-    return OperatorError(
+    return CutsLost(
         f"the lake is at cut {applied.cut_id} of epoch {applied.epoch}, and the cuts topic goes on with cut "
         f"{next_cut.cut_id} of epoch {next_cut.epoch}: one of them is from another time",
-        remedy=f"if topics or lake were restored from an older state, or [lake] path names another copy, correct that; "
-        f"else {COPY_AGAIN}",
+        instead="if topics or lake were restored from an older state, or [lake] path names another copy, correct that",
     )
 
 
-def cuts_made_anew() -> OperatorError:
+def cuts_made_anew() -> CutsLost:
     """The lake is further than the topic."""
-    return OperatorError(
-        "the cuts topic ends before what this lake has applied: it was made anew",
-        remedy="if walbridge drop and walbridge init have begun the pipeline anew, set [lake] path to a new, empty "
-        f"folder and start again; else {COPY_AGAIN}",
-    )
+    return CutsLost("the cuts topic ends before what this lake has applied: it was made anew")
 
 
 def doubting_empty(path: str, error: OperatorError) -> OperatorError:
-    """A new copy is the remedy only if the lake is really new."""
-    if COPY_AGAIN not in error.remedy:
+    """A new epoch is the remedy only if the lake is really new; also for one table whose records are gone, since this
+    lake holds no table yet that a copy of it could take the place of."""
+    if not isinstance(error, (CutsLost, TableError)):
         return error
-    return OperatorError(
+    return CutsLost(
         f"the lake {path} was empty at the start, and {error.what}",
-        remedy=f"if it held tables before, mount its storage or correct [lake] path; else {error.remedy}",
+        instead="if it held tables before, mount its storage or correct [lake] path",
     )
 
 

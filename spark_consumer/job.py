@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pyspark.sql import SparkSession
 
 from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.errors import CutsLost
 from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsFrom, CutsSource
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
@@ -40,18 +41,28 @@ class Job:
         """Kafka has answered once: from now on a silent broker is waited for, and is no operator's error."""
 
     def run(self, *, once: bool) -> None:
-        """Finish the open plan, catch up with the log, then follow it. ``once``: only to its present end."""
+        """Finish the open plan, catch up with the log, then follow it. ``once``: only to its present end.
+
+        Raises:
+            OperatorError: only a person can go on.
+            RetryableError: a server is away, or another attempt begins with a new epoch.
+        """
         start, end = self._source.bounds()
         self.is_started = True
         self._metrics.enter(RUNNING)
         newest = self._plans.manifest.newest()
         with doubting_an_empty_lake(self._settings.lake.path) if newest is None else nullcontext():
-            self._state = self._resumption.state(newest, start, end)
-            self._apply_new(lambda offset: self._source.read(offset, end))
+            try:
+                self._state = self._resumption.state(newest, start, end)
+                self._apply_new(lambda offset: self._source.read(offset, end))
+            except CutsLost as lost:
+                self._state = self._resumption.begun_anew(lost, start, end)
+                self._apply_new(lambda offset: self._source.read(offset, end))
         if not self._stop.is_set():
-            self._source.follow(
-                end, self._apply_new, self._stop, self._rest, once=once, wait_s=lambda: self._pace.wait_s
-            )
+            with self._resumption.beginning_anew(lambda: self._state):
+                self._source.follow(
+                    end, self._apply_new, self._stop, self._rest, once=once, wait_s=lambda: self._pace.wait_s
+                )
         self._state = self._plans.publish_idle(self._state, now=True)
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 In: the newest row of ``_cuts``, and what the cuts topic holds. Out: the state from which the next cuts are applied: an
 open plan is finished, an empty lake is filled from the first cut on, a pipeline with a new name goes on in its lake.
+Where the cuts that come next are gone, or fit no more, it goes on with the epoch that ``walbridge copy --all`` has begun.
 
 An empty lake may also be a mount point whose storage is missing, which nobody can see from here. Where cuts or records
 are no longer kept from the beginning, the job stops before it writes a row of ``_cuts``, and names that case first: a
@@ -9,7 +10,7 @@ copy would be the wrong remedy. Where all are kept, it makes the same states aga
 that it begins so.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,9 +18,9 @@ from itertools import groupby
 
 import structlog
 
-from walbridge.schemas.errors import OperatorError, foreign_lake
+from walbridge.schemas.errors import OperatorError, RetryableError, foreign_lake
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.errors import CHANGED_FROM_OUTSIDE, cuts_made_anew, cuts_unfit, doubting_empty
+from walbridge.spark_consumer.errors import CutsLost, cuts_made_anew, cuts_unfit, doubting_empty
 from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsSource
 from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.plan.cut_faults import cut_fault, topic_faults
@@ -71,6 +72,43 @@ class Resumption:
         self._plans.manifest.append(row)
         return LakeState.after(self._name, row)
 
+    def begun_anew(self, lost: CutsLost, start: int, end: int) -> LakeState:
+        """The state from which the newest epoch is applied, in the place of cuts that cannot be. Its cut 1 takes every
+        table for stale until its copy, or copies all of them; what a plan that was left open wrote is no reader's.
+
+        Raises:
+            CutsLost: no epoch has begun since.
+        """
+        newest = self._plans.manifest.newest()
+        opened = newest if newest is not None and newest.kind == "plan" else None
+        finished = self._plans.manifest.finished_before(opened) if opened else newest
+        state = LakeState.after(self._name, finished)
+        begins = self._source.newest_beginning(start, end, state.epoch)
+        if begins is None:
+            raise lost
+        log.warning("the lake goes on with the newest epoch: cuts before it are left out", reason=lost.what)
+        self._source.forget_checkpoint()
+        if newest is None or finished is None:
+            return replace(state, sequence=0 if newest is None else newest.sequence, next_offset=begins)
+        row = replace(finished, sequence=newest.sequence + 1, next_offset=begins, written_at=datetime.now(UTC))
+        self._plans.manifest.append(row)
+        return LakeState.after(self._name, row)
+
+    @contextmanager
+    def beginning_anew(self, state: Callable[[], LakeState]) -> Iterator[None]:
+        """A block in which cuts come; the next attempt goes on with a new epoch that has begun behind those that cannot
+        be applied.
+
+        Raises:
+            RetryableError: there is one.
+        """
+        try:
+            yield
+        except CutsLost as lost:
+            if self._source.newest_beginning(*self._source.bounds(), state().epoch) is None:
+                raise
+            raise RetryableError(f"a new epoch has begun, and {lost.what}") from lost
+
     def _finished(self, opened: CutRow, state: LakeState) -> LakeState:
         """Make the open plan again from the same cuts over the same heads, and carry it out."""
         cuts = [pair for part in self._source.read(state.next_offset, opened.next_offset) for pair in part]
@@ -80,9 +118,8 @@ class Resumption:
             state = self._passed(cuts[: len(cuts) - len(planned)], state)
         entered, plan = plan_of(planned, state, self._plans) if planned else (state, None)
         if plan is None or plan.to_cut != opened.to_cut or not same_tables(opened, plan):
-            raise OperatorError(
-                f"the open plan of cuts {opened.from_cut} to {opened.to_cut} cannot be made again: its cuts changed",
-                remedy=CHANGED_FROM_OUTSIDE,
+            raise CutsLost(
+                f"the open plan of cuts {opened.from_cut} to {opened.to_cut} cannot be made again: its cuts changed"
             )
         return self._plans.carry_out(plan, entered, is_open=True)
 

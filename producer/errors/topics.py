@@ -4,7 +4,11 @@ from collections.abc import Sequence
 
 from walbridge.producer.errors.remedies import copied_again
 from walbridge.producer.errors.tables import UnfitTable
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import OperatorError, StreamLost
+
+
+class ControlTopicLost(StreamLost):
+    """A topic of all tables lacks what was in it. Only a start makes it again, and knows what it holds by then."""
 
 
 class TopicLost(OperatorError):
@@ -48,23 +52,21 @@ def topic_given_up(table: str, topic: str) -> TopicLost:
     return TopicLost(f"nothing of table {table} is written to topic {topic} any more", remedy=copied_again(table))
 
 
-def topic_gone(topic: str) -> OperatorError:
+def topic_gone(topic: str) -> ControlTopicLost:
     """A new one would begin in the middle of a table's life."""
-    return OperatorError(f"topic {topic} is gone, and with it the events that were in it", remedy=COPY_AGAIN)
+    return ControlTopicLost(f"topic {topic} is gone, and with it the records that were in it")
 
 
-def topic_remade(topic: str) -> OperatorError:
+def topic_remade(topic: str) -> ControlTopicLost:
     """Offsets begin at 0 again: no reader could tell what it lacks."""
-    return OperatorError(
-        f"topic {topic} was deleted and made again: the events that were in it are gone", remedy=COPY_AGAIN
-    )
+    return ControlTopicLost(f"topic {topic} was deleted and made again: the records that were in it are gone")
 
 
-def metadata_gone(topic: str, relation_ids: Sequence[str]) -> OperatorError:
+def metadata_gone(topic: str, relation_ids: Sequence[str]) -> ControlTopicLost:
     """Ids and partition counts come from these records, and readers need them for old events."""
-    return OperatorError(
-        f"topic {topic} holds no record of relation {', '.join(relation_ids)}, whose events were written",
-        remedy=f"records were removed from outside: {COPY_AGAIN}",
+    return ControlTopicLost(
+        f"topic {topic} holds no record of relation {', '.join(relation_ids)}, whose events were written: records were "
+        "removed from outside"
     )
 
 

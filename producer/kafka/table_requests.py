@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.schemas.control.progress_record import Progress
-from walbridge.schemas.control.table_request import ALL_TABLES, COPY, TableRequest, read_until, request_of
+from walbridge.schemas.control.table_request import ALL_TABLES, COPY, DOUBT, TableRequest, read_until, request_of
 from walbridge.schemas.errors import ProtocolError, RetryableError, unreadable_record
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import progress_topic
@@ -96,7 +96,7 @@ def copy_of_all_asked(settings: Settings, progress: Progress) -> RequestsRead | 
     with PartitionLog(settings, progress_topic(settings.name), 0) as log:
         # Earlier code took none. So whatever asks for all tables was written since its last record.
         read = _read(settings, log, read_until(progress) or 0)
-    is_asked = any((each.kind, each.relation_id) == (COPY, ALL_TABLES) for each in read.requests)
+    is_asked = any(each.relation_id == ALL_TABLES and each.kind in (COPY, DOUBT) for each in read.requests)
     return read if is_asked else None
 
 

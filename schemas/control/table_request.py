@@ -23,7 +23,8 @@ KEYS_BYTES_MAX = 2**18
 COPY, FORGET, DOUBT = "copy", "forget", "doubt"
 """Kinds. ``doubt``: the lake's table was found to differ from its source."""
 ALL_TABLES = 0
-"""In the place of a relation id, which no table has: a copy of every table. Earlier code finds no such table."""
+"""In the place of a relation id, which no table has: a copy of every table; a doubt, since the lake cannot go on, asks
+for it in a new epoch. Earlier code finds no such table."""
 READ_OPTION = OWN_OPTIONS + "requests_read"
 """Requests below this offset of the progress topic are taken. Earlier code knows none."""
 TO_COPY_OPTION = OWN_OPTIONS + "to_copy"

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from walbridge.schemas.control.cut import Cut, decode_cut
+from walbridge.schemas.control.cut import Cut, Epoch, decode_cut
 from walbridge.schemas.errors import OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
@@ -86,6 +86,25 @@ class CutsSource:
                 upto = min(end, start + LARGE_OFFSETS_PER_READ)
             yield self._decoded(self._log.read({(self._topic, 0): (start, upto)}))
             start = upto
+
+    def newest_beginning(self, start: int, end: int, applied: Epoch | None) -> int | None:
+        """Where cut 1 of the epoch is to which the newest cut in [start, end) belongs; None where that is the epoch
+        that was ``applied``, or cut 1 is not there any more.
+
+        Raises:
+            As ``read``.
+        """
+        epoch: Epoch | None = None
+        while start < end:
+            before = max(start, end - OFFSETS_PER_READ)
+            for offset, cut in reversed([pair for part in self.read(before, end) for pair in part]):
+                epoch = epoch or cut.epoch
+                if epoch == applied or cut.epoch != epoch:
+                    return None
+                if cut.cut_id == 1:
+                    return offset
+            end = before
+        return None
 
     def follow(
         self,

@@ -14,11 +14,11 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from walbridge.schemas.errors import COPY_AGAIN, MEND_PROPERTY, OperatorError, RetryableError
+from walbridge.schemas.errors import MEND_PROPERTY, OperatorError, RetryableError
 from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_sections import Compression
-from walbridge.spark_consumer.errors import GRANT_READ, class_name, messages, told_by_name
+from walbridge.spark_consumer.errors import GRANT_READ, CutsLost, class_name, messages, told_by_name
 from walbridge.spark_consumer.kafka.large_records import close_consumer
 from walbridge.spark_consumer.kafka.ranges import Place
 
@@ -61,12 +61,14 @@ def java_list(jvm: Any, items: Iterable[Any]) -> Any:
     return made
 
 
-class MissingTopics(OperatorError):
+class MissingTopics(CutsLost):
     """Topics that the broker does not have."""
 
     def __init__(self, topics: Sequence[str], bootstrap_servers: str) -> None:
         self.topics, self._bootstrap_servers = topics, bootstrap_servers
-        super().__init__(self.said_of(topics[0]), remedy=f"was it deleted? Then {COPY_AGAIN}")
+        super().__init__(
+            self.said_of(topics[0]), instead="correct [kafka] bootstrap_servers, if that is another broker"
+        )
 
     def said_of(self, topic: str) -> str:
         """What is wrong with one of them."""

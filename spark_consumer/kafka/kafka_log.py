@@ -15,10 +15,10 @@ from functools import cached_property
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError, TableError
+from walbridge.schemas.errors import TableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
-from walbridge.spark_consumer.errors import sorting_errors
+from walbridge.spark_consumer.errors import CutsLost, sorting_errors
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
 from walbridge.spark_consumer.kafka.few_records import FewRecords
 from walbridge.spark_consumer.kafka.kafka_client import API_TIMEOUT_MS, KafkaClient, MissingTopics
@@ -117,9 +117,7 @@ class KafkaLog(KafkaClient):
             RetryableError: the broker is away.
         """
         for lost in self.lost(ranges).values():
-            raise OperatorError(
-                lost.what, f"{lost.first}; where the topic was made anew, {COPY_AGAIN}" if lost.first else lost.remedy
-            )
+            raise CutsLost(lost.what, instead=lost.first or "")
 
     def lost(self, ranges: Mapping[Place, Range]) -> dict[str, RecordsLost]:
         """By topic: why records of it cannot be read. All others are decided, and there.

@@ -6,6 +6,7 @@ of every event of that cut (I2). Records are immutable, so what was read is kept
 
 from collections.abc import Mapping
 
+from walbridge.schemas.control.cut import Epoch
 from walbridge.schemas.control.metadata_record import RelationRecord, decode_metadata
 from walbridge.schemas.errors import ProtocolError, unreadable_record
 from walbridge.schemas.topics import metadata_topic
@@ -20,6 +21,7 @@ class MetadataTopic:
     def __init__(self, log: KafkaLog, pipeline: str) -> None:
         self._log = log
         self.topic = metadata_topic(pipeline)
+        self._epoch: Epoch | None = None
         self._next_offset = 0
         self._relations: dict[str, RelationRecord] = {}
 
@@ -30,6 +32,8 @@ class MetadataTopic:
             OperatorError: a record that this code cannot read.
             RetryableError: the broker is away.
         """
+        if plan.epoch != self._epoch:
+            self._epoch, self._next_offset = plan.epoch, 0  # another one may be why it begins: made anew, it is shorter
         if plan.metadata_end_offset > self._next_offset:
             self._read_to(plan.metadata_end_offset)
         return self._relations

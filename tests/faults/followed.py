@@ -39,23 +39,34 @@ def copy_again(producer: ProducerUnderTest) -> None:
     _streams(producer)
 
 
-def copy_all_again(producer: ProducerUnderTest) -> str | None:
+def copy_all_again(producer: ProducerUnderTest, *, whole: bool = True) -> str | None:
     """COPY_ALL; the program that was refused does not run. The next start does what the command said that it would.
-    Why the stream could not go on; None where it did."""
+    Why the stream could not go on; None where it did.
+
+    Args:
+        whole: whether the topics still hold all that was ever published, to be compared with the source.
+    """
     said, told = list[str](), list[str]()
     assert copy_all(settings_of(producer), wait=False, say=said.append, out=told.append) == 0
     lost: str | None = json.loads(told[0])["stream_lost"]
     running = producer.start_streaming()
     wait_until_current(producer)
-    producer.check_equal()
+    if whole:
+        producer.check_equal()
     running.stop()
     begun = [line for line in running.log.splitlines() if "a new epoch begins" in line]
     if lost is None:
         assert (said[1][:19], begun) == ("the stream goes on ", [])
     else:
         assert said[1] == f"the stream cannot go on: {lost}"
+        lost = lost.removesuffix(" is gone, and with it the records that were in it")  # the start makes the topic again
         assert [lost.replace('"', '\\"') in line for line in begun] == [True]
     return lost
+
+
+def copy_all_into_what_is_left(producer: ProducerUnderTest) -> None:
+    """COPY_ALL, where a topic of all tables was lost: what becomes of the lake is in ``test_topic_of_all_lost.py``."""
+    assert copy_all_again(producer, whole=False) is not None
 
 
 def wait_until_current(producer: ProducerUnderTest) -> None:

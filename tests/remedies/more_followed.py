@@ -108,7 +108,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "spark_consumer/retry.py:keep_going",
     ),
     "tests/remedies/test_followed_lake.py::"
-    "test_cuts_that_cannot_be_applied_are_followed_by_a_copy_of_everything_into_a_new_folder": (
+    "test_lake_whose_cuts_cannot_be_applied_goes_on_in_the_new_epoch_that_was_asked_for": (
         "spark_consumer/errors.py:cuts_made_anew",
         "spark_consumer/errors.py:cuts_unfit",
         "spark_consumer/resumption.py:_finished",

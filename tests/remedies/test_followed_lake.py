@@ -17,18 +17,20 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from tests.contract_events import copied, copy_begin, copy_end
+from tests.contract_writer import Event
 from tests.remedies.test_followed_offline import refusal
 from tests.spark_consumer.delta.manifest.test_writer import row
 from tests.spark_consumer.events import EPOCH, PIPELINE
 from tests.spark_consumer.memory_pipeline import CUTS, METADATA, MemoryPipeline, job_over
-from tests.spark_consumer.two_tables import Run, begun, cut_rows, killed_at, shown, transfer
+from tests.spark_consumer.two_tables import ACCOUNTS, HISTORY, Run, begun, cut_rows, killed_at, rows_of, shown, transfer
 from tests.walbridge.verify.handmade_lake import HandmadeLake
 from walbridge.runtime.heap import BASE_BYTES, size_bytes
-from walbridge.schemas.control.cut import encode_cut
+from walbridge.schemas.control.cut import Barrier, encode_cut
 from walbridge.schemas.control.run_record import JOB, RUN, End, How
 from walbridge.schemas.control.run_record import Run as RunRecord
-from walbridge.schemas.errors import COPY_AGAIN, RetryableError, Superseded
-from walbridge.schemas.position import Lsn
+from walbridge.schemas.errors import COPY_ALL_ANEW, RetryableError, Superseded
+from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_sections import Lake
 from walbridge.spark_consumer import other_job
@@ -41,6 +43,8 @@ from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
 from walbridge.spark_consumer.other_job import naming_other_job, wait_for_other_job
 from walbridge.spark_consumer.preflight import refuse_unwritable_lake, wait_for_broker
 from walbridge.spark_consumer.retry import keep_going
+
+ANEW = EPOCH._replace(consistent_point=Lsn(0x9000))
 
 
 @pytest.fixture
@@ -129,21 +133,40 @@ def other_versions(pipeline: MemoryPipeline, lake: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("bring", [other_cut, made_anew, other_versions])
-def test_cuts_that_cannot_be_applied_are_followed_by_a_copy_of_everything_into_a_new_folder(
+def test_lake_whose_cuts_cannot_be_applied_goes_on_in_the_new_epoch_that_was_asked_for(
     pipeline: MemoryPipeline, run: Run, lake: Path, bring: Callable[[MemoryPipeline, Path, Run], None]
 ) -> None:
-    """What ``walbridge drop`` and ``init`` do is in ``test_start_over.py``; here is what comes of it."""
+    """I8: what ``copy --all --new-epoch`` has the producer do is in ``test_copy_all.py``; here is what comes of it."""
     run()
     bring(pipeline, lake, run)
     told = refusal(run).remedy
-    assert told.endswith(COPY_AGAIN)
-    assert ("set [lake] path to a new, empty folder and start again; else" in told) == (bring is made_anew)
-    assert "set [lake] path to a new, empty folder" in COPY_AGAIN
+    assert told == COPY_ALL_ANEW
+    assert refusal(run).remedy == told, "until the epoch has begun"
 
-    again = begun()
-    with job_over(again, lake.with_name("new")) as begin:
-        begin()
-    assert shown(lake.with_name("new")) == {"accounts": [0], "history": [0]}
+    gone = [(each, Barrier("dropped", Position(Lsn(0x9000), COPIED_ORDINAL))) for each in (ACCOUNTS, HISTORY)]
+    pipeline.last = replace(pipeline.last, epoch=ANEW, cut_id=0, end_lsn=Lsn(0x9000))
+    pipeline.send(barriers=gone, end_lsn=Lsn(0x9000))
+    pipeline.send()  # a topic that was made anew has outgrown the place up to which the lake had read
+    run()
+    assert states(lake) == {"accounts": ("stale", [0]), "history": ("stale", [0])}
+    for of, n in ((ACCOUNTS, 5), (HISTORY, 7)):
+        marker, begin = copy_begin(of, 0x9010)
+        pipeline.send(marker, *copied(of, 0x9010, {"id": 1, "n": n}), barriers=[begin])
+        marker, end = copy_end(of, 0x9010)
+        pipeline.send(marker, barriers=[end])
+        run()
+        assert states(lake)["history"][0] == ("stale" if of is ACCOUNTS else "current")
+    assert states(lake) == {"accounts": ("current", [5]), "history": ("current", [7])}
+    pipeline.send(Event(HISTORY, "c", 0x9990, 0, after={"id": 1, "n": 8}))
+    run()
+    assert shown(lake) == {"accounts": [5], "history": [7, 8]}
+
+
+def states(lake: Path) -> dict[str, tuple[str, list[int]]]:
+    """State and column n of each table, at the version that the newest row names."""
+    row = cut_rows(lake)[-1]
+    assert row.kind == "published"
+    return {entry.name: (entry.state, [int(n) for n in rows_of(lake, entry)]) for entry in row.tables}
 
 
 def test_topics_that_were_restored_from_another_time_are_corrected(

@@ -78,17 +78,18 @@ def standing_findings(
     # An open plan is made again from where the row before it ended.
     state = LakeState.after(settings.name, next((row for row in rows if row.kind != "plan"), None))
     kept = cuts_kept(state.next_offset)
-    if rows and rows[0].next_offset > kept.end:
-        yield refused(LAKE, cuts_made_anew())
-    elif kept.first is not None and (fault := cut_fault(state.entered(kept.first).last_cut, kept.first)):
-        unfit = cuts_unfit(state.last_cut, kept.first, fault)
-        yield refused(LAKE, doubting_empty(settings.lake.path, unfit) if not rows else unfit)
-    elif rows and _is_of_another_copy(rows[0], progress):
+    if rows and _is_of_another_copy(rows[0], progress):
+        # Also where cuts do not fit: those of an epoch that has begun since take their place.
         yield warning(
             LAKE,
             "it holds the tables of an earlier copy",
             "walbridge materialize replaces them; walbridge status shows when it has",
         )
+    elif rows and rows[0].next_offset > kept.end:
+        yield refused(LAKE, cuts_made_anew())
+    elif kept.first is not None and (fault := cut_fault(state.entered(kept.first).last_cut, kept.first)):
+        unfit = cuts_unfit(state.last_cut, kept.first, fault)
+        yield refused(LAKE, doubting_empty(settings.lake.path, unfit) if not rows else unfit)
 
 
 def _is_of_another_copy(row: CutRow, progress: Progress | None) -> bool:

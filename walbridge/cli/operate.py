@@ -68,6 +68,9 @@ def copy(
     all_tables: Annotated[
         bool, typer.Option("--all", help="All tables; with a new slot where the stream cannot go on.")
     ] = False,
+    new_epoch: Annotated[
+        bool, typer.Option("--new-epoch", help="With --all: also where the stream can go on, but the lake cannot.")
+    ] = False,
     keys: Annotated[
         Path | None, typer.Option("--keys", help="Only the rows of these keys: one on each line, or CSV.")
     ] = None,
@@ -82,6 +85,8 @@ def copy(
 
     if bool(tables) == all_tables:
         raise typer.BadParameter("name tables, or say --all")
+    if new_epoch and not all_tables:
+        raise typer.BadParameter("--new-epoch goes with --all")
     if keys is not None and len(tables or ()) != 1:
         raise typer.BadParameter("--keys goes with one table")
     settings = load_settings(config)
@@ -91,7 +96,7 @@ def copy(
     elif tables:
         code = ask_for_copies(settings, tables, wait=wait, say=say, out=out)
     else:
-        code = copy_all(settings, wait=wait, say=say, out=out)
+        code = copy_all(settings, wait=wait, say=say, out=out, new_epoch=new_epoch)
     raise typer.Exit(code)
 
 

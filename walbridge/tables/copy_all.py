@@ -2,14 +2,18 @@
 
 In: settings. Out: one request in the progress topic, durable when this returns; words on what happens next. Where the
 stream can go on, every table is copied beside it and stays current until then; where it cannot, the next start of the
-producer makes a new slot and begins a new epoch, and every table is stale until its copy is whole.
+producer makes a new slot and begins a new epoch, and every table is stale until its copy is whole. So it does where a
+new epoch is asked for, since the lake cannot go on.
 """
 
 import time
 
+from walbridge.control_records import relations
 from walbridge.producer.copying.next_epoch import begins_again
-from walbridge.producer.guards.baseline import refuse_lost_publications
-from walbridge.producer.guards.start import refuse_bad_start
+from walbridge.producer.errors.topics import metadata_gone
+from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
+from walbridge.producer.guards.start import refuse_bad_start, refuse_unfit_start
+from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.named_publications import names_of_next_session
 from walbridge.producer.postgres.connection import connect_sql
 from walbridge.producer.postgres.publications.publication import publication_state
@@ -21,13 +25,25 @@ from walbridge.schemas.control.table_request import ALL_TABLES, COPY, TableReque
 from walbridge.schemas.errors import OperatorError, StreamLost
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
+from walbridge.schemas.topics import metadata_topic
 from walbridge.tables.copy import LINE_S, CopyWait, Out, Say, as_json, follow, refuse_first_copy
 from walbridge.tables.look import look
 from walbridge.tables.request import write
 
 
-def copy_all(settings: Settings, *, wait: bool, say: Say, out: Out | None = None, line_s: float = LINE_S) -> int:
+def copy_all(
+    settings: Settings,
+    *,
+    wait: bool,
+    say: Say,
+    out: Out | None = None,
+    line_s: float = LINE_S,
+    new_epoch: bool = False,
+) -> int:
     """Ask for it; 0 when the request is durable, with ``wait`` when all tables are current.
+
+    Args:
+        new_epoch: also where the stream can go on.
 
     Raises:
         OperatorError: the first copy is not complete, or a copy would not mend what is wrong.
@@ -37,10 +53,14 @@ def copy_all(settings: Settings, *, wait: bool, say: Say, out: Out | None = None
     if not begins_again(seen.progress):
         refuse_first_copy(settings, seen.progress)
     lost = _why_lost(settings, seen.progress)
-    offset = write(settings, [TableRequest(COPY, ALL_TABLES, time.time_ns() // 1000)])
+    now_us = time.time_ns() // 1000
+    copy = TableRequest(COPY, ALL_TABLES, now_us)
+    offset = write(settings, [TableRequest.of_doubt(ALL_TABLES, now_us) if new_epoch else copy])
     tables = [table for table in seen.tables if table.is_published is not False]
     say(f"all {len(tables)} tables: asked to be copied again, one after the other")
-    if lost is None:
+    if lost is None and new_epoch:
+        say("walbridge produce begins a new epoch, with a new slot; each table is stale until its copy is whole")
+    elif lost is None:
         say("the stream goes on meanwhile, and the lake swaps the rows of each table when its copy is whole")
     else:
         say(f"the stream cannot go on: {lost}")
@@ -67,13 +87,26 @@ def _why_lost(settings: Settings, progress: Progress) -> str | None:
         publications = publication_state(connection, names, ())
     server = Source(settings).identify()
     try:
-        refuse_bad_start(progress, server, found, stream_options(settings, server.version))
+        runs = found is not None and found.active_pid is not None
+        compare = refuse_unfit_start if runs else refuse_bad_start  # a slot in use may be ahead of what was read before
+        compare(progress, server, found, stream_options(settings, server.version))
         if (what := why_lost(progress)) is not None:
             return what
         refuse_lost_publications(progress, names, publications, awaited)
+        _refuse_lost_topics(settings, progress)
     except StreamLost as lost:
         return lost.what
     return None
+
+
+def _refuse_lost_topics(settings: Settings, progress: Progress) -> None:
+    """As a start compares the topics of all tables."""
+    baseline, admin = Baseline.of(progress), TopicAdmin(settings)
+    if baseline is not None and baseline.control_topics:
+        baseline.refuse_other_control_topics(admin.ask(baseline.control_topics).found())
+    recorded = {record.table.relation_id for record in relations(settings, admin.partition_counts())}
+    if missing := [str(each) for each in progress.relation_ids if each not in recorded]:
+        raise metadata_gone(metadata_topic(settings.name), missing)
 
 
 def _missing(settings: Settings) -> OperatorError | None:

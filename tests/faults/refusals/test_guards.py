@@ -22,7 +22,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.faults.followed import copy_again, copy_all_again, drop_and_copy_all_again, drop_slot_only, settings_of
+from tests.faults.followed import (
+    copy_again,
+    copy_all_again,
+    copy_all_into_what_is_left,
+    drop_and_copy_all_again,
+    drop_slot_only,
+    settings_of,
+)
 from tests.faults.standing import refused_and_untouched
 from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest, refusal_of
@@ -107,6 +114,8 @@ class Guard:
     what: str
     remedy: str
     undo: Callable[[Settled], object] | None = None
+    follow: Callable[[ProducerUnderTest], object] | None = None
+    """What the remedy of a state that cannot be ended comes to, where it is not as ``FOLLOWED`` has it."""
 
 
 def _sql(statement: str) -> Callable[[Settled], None]:
@@ -226,19 +235,27 @@ GUARDS: dict[str, Guard] = {
         COPY_ALL,
     ),
     "cuts topic that was made again": Guard(
-        lambda s: s.delete(cuts_topic(s.producer.name)), ".cuts was deleted and made again", COPY_AGAIN
+        lambda s: s.delete(cuts_topic(s.producer.name)),
+        ".cuts was deleted and made again",
+        COPY_ALL,
+        follow=copy_all_into_what_is_left,
     ),
     "progress that lost what it says of tables": Guard(
         _cut_progress, "was cut: ", f"its cleanup.policy must be compact; {COPY_AGAIN}"
     ),
-    "metadata that lost its records": Guard(_empty_metadata, "holds no record of relation", COPY_AGAIN),
+    "metadata that lost its records": Guard(
+        _empty_metadata, "holds no record of relation", COPY_ALL, follow=copy_all_into_what_is_left
+    ),
     "metadata of newer code": Guard(
         lambda s: s.write(metadata_topic(s.producer.name), b"\xc3\x01" + bytes(20), b"new"),
         "at offset",
         NEWER_WALBRIDGE,
     ),
     "metadata topic that was made again": Guard(
-        lambda s: s.delete(metadata_topic(s.producer.name)), ".metadata was deleted and made again", COPY_AGAIN
+        lambda s: s.delete(metadata_topic(s.producer.name)),
+        ".metadata was deleted and made again",
+        COPY_ALL,
+        follow=copy_all_into_what_is_left,
     ),
     "slot that was moved on": Guard(
         _move_slot_on,
@@ -302,9 +319,9 @@ def test_topic_of_all_tables_that_is_deleted_under_a_producer_stops_it_and_its_r
         running = settled.producer.start_streaming()
         settled.delete(cuts_topic(settled.producer.name))
         said = refusal_of(running)
-        assert f"topic {cuts_topic(settled.producer.name)} is gone, and with it the events that were in it" in said
-        assert COPY_AGAIN in said
-        copy_again(settled.producer)
+        assert f"topic {cuts_topic(settled.producer.name)} is gone, and with it the records that were in it" in said
+        assert COPY_ALL in said
+        copy_all_into_what_is_left(settled.producer)
 
 
 @pytest.mark.parametrize("state", [state for state, guard in GUARDS.items() if guard.undo is None])
@@ -316,5 +333,5 @@ def test_state_that_cannot_be_ended_is_refused_untouched_and_its_remedy_works(
     with settled_pipeline(kafka, postgres, tmp_path) as settled:
         guard.bring(settled)
         refused_and_untouched(settled.producer, guard.what, guard.remedy)
-        if follow := FOLLOWED.get(guard.remedy.removeprefix("its cleanup.policy must be compact; ")):
+        if follow := guard.follow or FOLLOWED.get(guard.remedy.removeprefix("its cleanup.policy must be compact; ")):
             follow(settled.producer)

@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,8 +23,10 @@ from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.wait import wait_until
 from walbridge.check.lake import lake_findings
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.control.metadata_record import RelationRecord
-from walbridge.schemas.errors import COPY_AGAIN, NEWER_WALBRIDGE, OperatorError
+from walbridge.schemas.errors import COPY_ALL_ANEW, NEWER_WALBRIDGE, OperatorError
+from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic
 from walbridge.spark_consumer.job import Job
@@ -96,18 +98,21 @@ class Lake:
         entry = published(str(self.path))[-1]
         return entry, DeltaTable(f"{self.path}/{entry.tables[0].path}").version()
 
-    def start_over(self) -> None:
-        """COPY_AGAIN: ``walbridge drop``, a new folder, ``walbridge init`` and both programs again."""
-        admin = AdminClient({"bootstrap.servers": self.writer.bootstrap_servers})
-        mine = [each for each in admin.list_topics(timeout=60).topics if each.startswith(f"{self.writer.pipeline}.")]
-        for topic in mine:
-            self.delete(topic)
-        writer = ContractWriter(self.writer.bootstrap_servers, self.writer.pipeline)
-        table = writer.relation("t", [ColumnSpec("id", "int4", is_key=True), ColumnSpec("v")], relation_id=1)
-        writer.copy([(table, [{"id": 3, "v": "c"}])])
-        again = replace(self, writer=writer, table=table, path=self.path.with_name("new"))
-        again.run()
-        assert [row["id"] for row in tables_at(self.spark, str(again.path))["public.t"].collect()] == [3]
+    def begin_anew(self) -> None:
+        """COPY_ALL_ANEW, as far as the lake has to do with it: a new epoch begins, and the table is copied in it."""
+        self.writer = ContractWriter(
+            self.writer.bootstrap_servers, self.writer.pipeline
+        )  # it makes topics that are gone
+        self.writer.new_epoch(0x9000)
+        self.table = self.writer.relation("t", [ColumnSpec("id", "int4", is_key=True), ColumnSpec("v")], relation_id=1)
+        self.writer.send(barriers=[(self.table, Barrier("dropped", Position(Lsn(0x9000), COPIED_ORDINAL)))])
+        self.writer.send()  # a topic that was made anew has outgrown the place up to which the lake had read
+        self.run()
+        (stale,) = self.published()
+        assert (stale.state, stale.version is None) == ("stale", False)
+        self.copy_again({"id": 3, "v": "c"})
+        self.run()
+        assert [row["id"] for row in tables_at(self.spark, str(self.path))["public.t"].collect()] == [3]
 
     def delete(self, topic: str) -> None:
         admin = AdminClient({"bootstrap.servers": self.writer.bootstrap_servers})
@@ -190,18 +195,18 @@ GUARDS: dict[str, tuple[Callable[[Lake], object], str, str]] = {
     "cuts topic made anew": (
         lambda lake: lake.remake(cuts_topic(lake.writer.pipeline)),
         "ends before what this lake has applied: it was made anew",
-        COPY_AGAIN,
+        COPY_ALL_ANEW,
     ),
     "event bytes that were changed": (_corrupt_bytes, "offset", "copy"),
     "metadata topic made anew": (
         _metadata_made_anew,
         "or the topic was made anew",
-        f"where the topic was made anew, {COPY_AGAIN}",
+        f"or raise [lake] visible_timeout_s; else {COPY_ALL_ANEW}",
     ),
     "metadata topic deleted": (
         _metadata_deleted,
         "does not exist at",
-        f"was it deleted? Then {COPY_AGAIN}",
+        COPY_ALL_ANEW,
     ),
     "cut of newer code": (
         lambda lake: _write_newer(lake, cuts_topic(lake.writer.pipeline)),
@@ -225,8 +230,8 @@ def test_state_is_refused_with_its_remedy_and_the_lake_is_as_it_was(settled: Lak
     assert remedy in refusal.value.remedy
     assert "secret words" not in str(refusal.value)
     assert settled.standing() == before
-    if refusal.value.remedy.endswith(COPY_AGAIN):
-        settled.start_over()
+    if refusal.value.remedy.endswith(COPY_ALL_ANEW):
+        settled.begin_anew()
 
 
 TROUBLES: dict[str, tuple[Callable[[Lake], object], str, str]] = {

@@ -15,12 +15,12 @@ from walbridge.check.lake import lake_findings, standing_findings
 from walbridge.control_records import CutsKept
 from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.control.progress_record import Progress
-from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.errors import COPY_ALL_ANEW, RetryableError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_rows
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
-from walbridge.spark_consumer.errors import CHANGED_FROM_OUTSIDE, cuts_made_anew
+from walbridge.spark_consumer.errors import cuts_made_anew
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 PROGRESS = Progress("streaming", "7", 1, "walbridge", "shop", consistent_point=Lsn(0x100))
@@ -136,6 +136,7 @@ STANDINGS: dict[str, tuple[Progress | None, int | None, list[Finding]]] = {
     "cuts that end before it": (PROGRESS, 39, [MADE_ANEW]),
     "no cuts at all": (PROGRESS, None, [MADE_ANEW]),
     "another copy": (replace(PROGRESS, consistent_point=Lsn(0x300)), 40, [EARLIER_COPY]),
+    "another copy in a topic that was made anew": (replace(PROGRESS, consistent_point=Lsn(0x300)), 9, [EARLIER_COPY]),
     "copy that has no slot yet": (replace(PROGRESS, state="creating", consistent_point=None), 40, []),
     "no progress": (None, 40, []),
 }
@@ -209,7 +210,7 @@ def test_cuts_that_expired_before_they_were_applied_are_told_in_the_words_of_the
     lake = published(tmp_path / "lake")
 
     assert list(standing_findings(settings(lake), PROGRESS, kept(99, cut(80, 0x280)))) == [
-        error("lake", "the cuts do not fit together: cut 80 follows cut 4", CHANGED_FROM_OUTSIDE)
+        error("lake", "the cuts do not fit together: cut 80 follows cut 4", COPY_ALL_ANEW)
     ]
 
 

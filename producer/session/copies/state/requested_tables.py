@@ -29,6 +29,7 @@ from walbridge.schemas.control.table_request import (
 from walbridge.schemas.errors import StreamLost
 
 log = structlog.get_logger()
+EPOCH_ASKED = "a new epoch was asked for"
 
 
 class RequestedTables:
@@ -44,7 +45,8 @@ class RequestedTables:
         """What to copy of what was asked since the last time.
 
         Raises:
-            StreamLost: all tables, and the session before this one ended for good at a change that is still to come.
+            StreamLost: all tables, and the session before this one ended for good at a change that is still to come, or
+                a new epoch was asked for.
         """
         read = None if self._requests is None else self._requests.take()
         if read is None:
@@ -52,6 +54,8 @@ class RequestedTables:
         what = why_lost(self._tracker.progress)
         if what is not None and any(each.relation_id == ALL_TABLES for each in read.requests):
             raise StreamLost(what)
+        if any((each.kind, each.relation_id) == (DOUBT, ALL_TABLES) for each in read.requests):
+            raise StreamLost(EPOCH_ASKED)
         is_first = read_until(self._tracker.progress) is None
         new = {each for request in read.requests for each in self._copies_of(request)}
         self._set(self.to_copy | new)
