@@ -25,8 +25,8 @@ COPY_ALL = (
 """The remedy where the stream cannot go on from what was published."""
 COPY_ALL_ANEW = (
     "copy all tables again, in a new epoch of the same topics and lake: walbridge copy --all --new-epoch; once "
-    "walbridge produce has begun it, start walbridge materialize again; until its copy is whole each table stays in the "
-    "lake as it was, marked stale"
+    "walbridge produce has begun it, start walbridge materialize again; until its copy is whole each table stays in "
+    "the lake as it was, marked stale"
 )
 """The same where the lake cannot go on from what it has applied, which the producer may not know."""
 NEW_PIPELINE = "follow this server as a new pipeline: a new name, [postgres] slot and [lake] path, then walbridge init"

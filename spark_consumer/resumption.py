@@ -2,7 +2,7 @@
 
 In: the newest row of ``_cuts``, and what the cuts topic holds. Out: the state from which the next cuts are applied: an
 open plan is finished, an empty lake is filled from the first cut on, a pipeline with a new name goes on in its lake.
-Where the cuts that come next are gone, or fit no more, it goes on with the epoch that ``walbridge copy --all`` has begun.
+Where the cuts that come next are gone, or fit no more, it goes on with the epoch that ``walbridge copy --all`` began.
 
 An empty lake may also be a mount point whose storage is missing, which nobody can see from here. Where cuts or records
 are no longer kept from the beginning, the job stops before it writes a row of ``_cuts``, and names that case first: a

@@ -86,9 +86,7 @@ def test_lake_that_cannot_go_on_though_the_stream_can_gets_a_new_epoch(pipeline:
     assert (
         said[1] == "walbridge produce begins a new epoch, with a new slot; each table is stale until its copy is whole"
     )
-    assert 'a new epoch begins: every table is stale until it is copied reason="a new epoch was asked for"' in (
-        " ".join(running.log.replace("'", '"').split())
-    )
+    assert 'until it is copied" reason="a new epoch was asked for"' in running.log
     pipeline.check_equal()
     assert {entry.state for entry in pipeline.published()[-1].tables} == {"current"}
     pipeline.database.execute("INSERT INTO t VALUES (3, 'c')")
