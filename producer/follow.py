@@ -32,7 +32,7 @@ from walbridge.producer.start import Parts
 from walbridge.producer.waits import Waits
 from walbridge.schemas.control.progress_record import DDL_OPTION, TIMELINE_OPTION, Progress, why_lost
 from walbridge.schemas.control.table_request import BEGINS_OPTION, read_until
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError, StreamLost
+from walbridge.schemas.errors import COPY_ALL_FIRST, OperatorError, StreamLost
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
@@ -142,7 +142,7 @@ def read_own_progress(settings: Settings) -> Progress:
     if progress is None:
         raise OperatorError(
             f"{settings.name}.progress was emptied while we ran",
-            remedy=f"its cleanup.policy must be compact; run walbridge drop --slot-only, then {COPY_AGAIN}",
+            remedy=f"its cleanup.policy must be compact; {COPY_ALL_FIRST}",
         )
     return progress
 

@@ -11,11 +11,6 @@ EXIT_BUG = 1
 EXIT_OPERATOR = 2
 
 
-COPY_AGAIN = (
-    "copy everything again: stop walbridge produce and walbridge materialize, run walbridge drop, set [lake] path to a "
-    "new, empty folder, then run walbridge init; see docs/commands.md, Start over with a new copy"
-)
-"""The remedy where changes of all tables are missing, or a lake cannot be mended."""
 COPY_TABLE = "copy that table again: walbridge copy TABLE; walbridge tables names all of them"
 """The remedy for one table's trouble where its name is not known: see also ``copy_command``."""
 COPY_ALL = (
@@ -31,6 +26,11 @@ COPY_ALL_ANEW = (
 """The same where the lake cannot go on from what it has applied, which the producer may not know."""
 NEW_PIPELINE = "follow this server as a new pipeline: a new name, [postgres] slot and [lake] path, then walbridge init"
 """A remedy where ``walbridge drop`` refuses, since the slot here is not this pipeline's, or would harm another one."""
+COPY_ALL_FIRST = (
+    "run walbridge drop --slot-only, then start walbridge produce: it copies all tables again, into the same topics "
+    "and lake"
+)
+"""The same where nothing says any more what was published."""
 START_REGISTRY = "start the schema registry, or correct [topics] registry_url"
 START_BROKER = "start the broker, or correct [kafka] bootstrap_servers"
 LET_IN = "correct [kafka.client]: security.protocol, sasl.* and ssl.*, and the files of client_files"

@@ -18,7 +18,6 @@ from walbridge.producer.kafka.topic_specs import control_topics, data_topic_spec
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.role import administrator_sql
 from walbridge.schemas import pg_types
-from walbridge.schemas.errors import COPY_AGAIN
 from walbridge.schemas.json_format import values
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings, refuse_unknown_variables
@@ -212,13 +211,6 @@ def test_sql_that_the_tutorial_shows_is_what_its_settings_print(
     Path("walbridge.toml").write_text(next(block for block in shown if block.startswith("name = ")))
 
     assert administrator_sql(load_settings(secrets=()), None) in shown
-
-
-def test_remedy_of_a_new_copy_names_a_section_of_a_page() -> None:
-    (found,) = re.findall(r"see (docs/\w+\.md), (.+)$", COPY_AGAIN)
-    page, heading = found
-
-    assert f"\n## {heading}\n" in PAGES[page]
 
 
 # -- README, ARCHITECTURE and what runs beside make ----------------------------------------------------

@@ -126,6 +126,8 @@ def refuse_bad_beginning(progress: Progress, server: ServerIdentity, slot: SlotS
 
 
 def _refuse_other_database(progress: Progress, server: ServerIdentity) -> None:
+    """A new pipeline is a way here, and not a copy of all tables: nothing was published of that cluster, or the
+    relation ids of two databases of one cluster may mean different tables."""
     if server.system_id != progress.system_id:
         raise OperatorError(
             _other_cluster(progress, server),
@@ -248,6 +250,7 @@ def _refuse_slot_of_others(slot: SlotState, server: ServerIdentity, name: str, t
     if slot.plugin != "pgoutput" or slot.database != server.database:
         raise OperatorError(
             f"slot {name} is of plugin {slot.plugin} in database {slot.database}",
+            # Progress, and the producer that is fenced, go by the slot's name: another one is another pipeline's.
             remedy=f"somebody else made it; if nobody needs it: SELECT pg_drop_replication_slot('{name}'); "
             f"then {then}; else {NEW_PIPELINE}",
         )

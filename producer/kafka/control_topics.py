@@ -23,7 +23,7 @@ from walbridge.schemas.control.metadata_record import (
     encode_metadata,
 )
 from walbridge.schemas.control.progress_record import Progress, TablesGone, decode_progress, progress_key, read_back
-from walbridge.schemas.errors import COPY_AGAIN, KafkaAway, OperatorError, ProtocolError, unreadable_record
+from walbridge.schemas.errors import COPY_ALL_FIRST, KafkaAway, OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import metadata_topic, progress_topic
 
@@ -181,7 +181,7 @@ def slot_progress(log: PartitionLog, settings: Settings, *, all_tables: bool = T
             return error.progress
         raise OperatorError(
             f"{progress_topic(settings.name)} was cut: {error}",
-            remedy=f"its cleanup.policy must be compact; {COPY_AGAIN}",
+            remedy=f"its cleanup.policy must be compact; delete that topic, then {COPY_ALL_FIRST}",
         ) from None
     except ProtocolError as error:
         offset = last[0].offset() if last else None

@@ -23,7 +23,7 @@ from walbridge.producer.kafka.asked_topics import AWAY, AskedTopics, unanswered
 from walbridge.producer.kafka.client_config import admin_client
 from walbridge.producer.kafka.topic_specs import SEGMENT, SIZE, TopicSpec, may_stay
 from walbridge.runtime.back_off import BackOff
-from walbridge.schemas.errors import COPY_AGAIN, KafkaAway, KafkaRefuses, OperatorError
+from walbridge.schemas.errors import KafkaAway, KafkaRefuses, OperatorError
 from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
@@ -250,8 +250,8 @@ def _partition_faults(specs: Iterable[TopicSpec], counts: Mapping[str, int]) -> 
         if spec.fixed_partitions and counts.get(spec.name, spec.partition_count) != spec.partition_count:
             yield OperatorError(
                 f"topic {spec.name} has {counts[spec.name]} partitions, it must have {spec.partition_count}",
-                remedy="if this pipeline has not begun, delete that topic or give the pipeline another name; "
-                f"else {COPY_AGAIN}",
+                remedy="delete that topic, then start walbridge produce: it makes the topic again; if this pipeline "
+                "has begun, it says then how all tables are copied again",
             )
 
 

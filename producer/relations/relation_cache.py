@@ -78,6 +78,7 @@ class RelationCache:
         """
         other = self._by_key.get(record.key)
         if other is not None and other != record:
+            # One of the two needs topics and a lake of its own: no copy parts what both wrote into these.
             raise OperatorError(
                 f"the metadata topic holds two different records under {record.key.decode()}",
                 remedy="two pipelines share one name; for one of them run walbridge drop --slot-only, then "

@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from tests.faults.followed import copy_all_into_what_is_left, wait_until_current
+from tests.faults.followed import copy_all_into_what_is_left, drop_slot_only, wait_until_current
 from tests.faults.topic_life import TopicLife
 from tests.fix_pipeline import PipelineUnderTest
 from walbridge.schemas.control.cut import encode_cut
 from walbridge.schemas.errors import COPY_ALL, COPY_ALL_ANEW, OperatorError
-from walbridge.schemas.topics import cuts_topic, metadata_topic
+from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 from walbridge.spark_consumer.job import Job
 from walbridge.tables.copy_all import copy_all
 
@@ -66,6 +66,21 @@ def test_lake_keeps_its_tables_until_each_is_copied_after_a_topic_of_all_was_los
     assert all(after[entry.name].path == entry.path for entry in before.tables)
     pipeline.database.execute("INSERT INTO t VALUES (3, 'c'); DELETE FROM late")
     pipeline.check_equal()
+
+
+def test_pipeline_whose_progress_was_lost_begins_with_a_copy_in_the_same_lake(pipeline: PipelineUnderTest) -> None:
+    begin(pipeline)
+    before = pipeline.published()[-1]
+    TopicLife(pipeline.producer).delete(progress_topic(pipeline.producer.name))
+    pipeline.database.execute("DELETE FROM t WHERE id = 1")
+    assert "but <pipeline>.progress says nothing of it" in pipeline.producer.refusal()
+
+    drop_slot_only(pipeline.producer)
+    pipeline.producer.start_streaming()
+    pipeline.check_equal()
+    after = {entry.name: entry for entry in pipeline.published()[-1].tables}
+    assert {name: entry.state for name, entry in after.items()} == dict.fromkeys(("t", "u", "late"), "current")
+    assert all(after[entry.name].path == entry.path for entry in before.tables)
 
 
 def test_lake_that_cannot_go_on_though_the_stream_can_gets_a_new_epoch(pipeline: PipelineUnderTest) -> None:

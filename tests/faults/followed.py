@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from tests.faults.topic_life import TopicLife
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.drop import drop
@@ -13,6 +14,7 @@ from walbridge.schemas.control.table_progress import CURRENT, DROPPED
 from walbridge.schemas.control.table_request import to_copy
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings
+from walbridge.schemas.topics import progress_topic
 from walbridge.tables.copy_all import copy_all
 from walbridge.tables.look import look
 
@@ -30,13 +32,16 @@ def drop_slot_only(producer: ProducerUnderTest) -> None:
     assert code == 0
 
 
-def copy_again(producer: ProducerUnderTest) -> None:
-    """COPY_AGAIN; the program that is to be stopped was refused, so none runs."""
-    settings = settings_of(producer)
-    code = drop(settings, slot_only=False, keep_publication=False, yes=True, ask=bool, say=lambda line: None)
-    assert code == 0
-    initialise(settings, None, lambda line: None)
+def copy_first(producer: ProducerUnderTest) -> None:
+    """COPY_ALL_FIRST: the topics that are there hold what came before and what comes now."""
+    drop_slot_only(producer)
     _streams(producer)
+
+
+def copy_first_without_progress(producer: ProducerUnderTest) -> None:
+    """The same, once the topic of progress was deleted."""
+    TopicLife(producer).delete(progress_topic(producer.name))
+    copy_first(producer)
 
 
 def copy_all_again(producer: ProducerUnderTest, *, whole: bool = True) -> str | None:

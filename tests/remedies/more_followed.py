@@ -32,6 +32,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/faults/refusals/test_guards.py::test_state_that_cannot_be_ended_is_refused_untouched_and_its_remedy_works": (
         "producer/errors/topics.py:metadata_gone",
+        "producer/kafka/topics.py:_partition_faults",
         "producer/kafka/control_topics.py:slot_progress",
     ),
     "tests/faults/refusals/test_guards.py::"
@@ -160,10 +161,6 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/remedies/test_followed_producer.py::test_command_whose_server_left_is_run_again": (
         "walbridge/__main__.py:main",
-    ),
-    "tests/remedies/test_followed_producer.py::"
-    "test_control_topic_of_several_partitions_is_deleted_or_the_pipeline_named_otherwise": (
-        "producer/kafka/topics.py:_partition_faults",
     ),
     "tests/remedies/test_followed_producer.py::"
     "test_copy_is_asked_for_once_the_producer_of_this_version_has_made_the_first": (

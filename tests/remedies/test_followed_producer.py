@@ -29,8 +29,6 @@ from walbridge.__main__ import _not_installed, main
 from walbridge.extras import _EXTRAS, MissingPackage
 from walbridge.producer.encoding.binary.types import BinaryFacts, TypeReaders
 from walbridge.producer.errors.disks import set_aside_full, set_aside_unwritable
-from walbridge.producer.kafka.topic_specs import control_topics
-from walbridge.producer.kafka.topics import _partition_faults
 from walbridge.producer.pgoutput.options import OLDEST_SERVER, StreamWishes, start_options
 from walbridge.producer.postgres.requirements import stream_options
 from walbridge.producer.relations.relation_cache import RelationCache
@@ -76,17 +74,6 @@ def test_table_that_came_last_to_a_long_name_gets_a_topic_of_its_own() -> None:
 
     own = data_topic("p", "public", "t" * 100, {"public." + "t" * 100: "p.own"})
     assert free_topic(own, [long]) == own
-
-
-def test_control_topic_of_several_partitions_is_deleted_or_the_pipeline_named_otherwise() -> None:
-    specs = control_topics(settings())
-    (told,) = _partition_faults(specs, {specs[0].name: 3})
-    assert told.remedy.startswith(
-        "if this pipeline has not begun, delete that topic or give the pipeline another name; else "
-    )
-
-    assert not [*_partition_faults(specs, {})]
-    assert not [*_partition_faults(control_topics(Settings(name="other")), {specs[0].name: 3})]
 
 
 def test_registry_is_the_one_that_the_pipeline_began_with() -> None:

@@ -74,6 +74,5 @@ class Removal:
         first = ["A slot that nobody reads keeps WAL until the primary's disk is full: so it goes first."]
         return [
             *(first if self.slot else []),
-            "Afterwards the lake cannot be carried on: a new start copies everything again, into a new and empty "
-            "[lake] path.",
+            "Afterwards a new start copies everything again, into the same lake.",
         ]

@@ -23,14 +23,15 @@ from confluent_kafka.admin import (
 )
 
 from tests.faults.followed import (
-    copy_again,
     copy_all_again,
     copy_all_into_what_is_left,
+    copy_first,
+    copy_first_without_progress,
     drop_and_copy_all_again,
-    drop_slot_only,
     settings_of,
 )
 from tests.faults.standing import refused_and_untouched
+from tests.faults.topic_life import TopicLife
 from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest, refusal_of
 from tests.log_ends import LogEnds
@@ -40,7 +41,7 @@ from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.follow import read_own_progress
 from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.schemas.control.progress_record import Progress, encode_progress
-from walbridge.schemas.errors import COPY_AGAIN, COPY_ALL, NEW_PIPELINE, NEWER_WALBRIDGE, OperatorError
+from walbridge.schemas.errors import COPY_ALL, COPY_ALL_FIRST, NEW_PIPELINE, NEWER_WALBRIDGE, OperatorError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
 
@@ -165,6 +166,12 @@ def _cut_progress(settled: Settled) -> None:
     _delete_records(settled, topic, before=newest.offset() or 0)
 
 
+def _delete_cuts_and_copy_all(producer: ProducerUnderTest) -> None:
+    TopicLife(producer).delete(cuts_topic(producer.name))
+    assert COPY_ALL in producer.refusal()
+    copy_all_into_what_is_left(producer)
+
+
 def _delete_records(settled: Settled, topic: str, before: int) -> None:
     """A broker deletes none of a compacted topic, and knows a moment late that a topic is none any more."""
 
@@ -240,8 +247,17 @@ GUARDS: dict[str, Guard] = {
         COPY_ALL,
         follow=copy_all_into_what_is_left,
     ),
+    "cuts topic with more partitions": Guard(
+        lambda s: TopicLife(s.producer).grow(cuts_topic(s.producer.name), 2),
+        ".cuts has 2 partitions, it must have 1",
+        "delete that topic, then start walbridge produce: it makes the topic again",
+        follow=_delete_cuts_and_copy_all,
+    ),
     "progress that lost what it says of tables": Guard(
-        _cut_progress, "was cut: ", f"its cleanup.policy must be compact; {COPY_AGAIN}"
+        _cut_progress,
+        "was cut: ",
+        f"must be compact; delete that topic, then {COPY_ALL_FIRST}",
+        follow=copy_first_without_progress,
     ),
     "metadata that lost its records": Guard(
         _empty_metadata, "holds no record of relation", COPY_ALL, follow=copy_all_into_what_is_left
@@ -276,7 +292,6 @@ GUARDS: dict[str, Guard] = {
 
 
 FOLLOWED: dict[str, Callable[[ProducerUnderTest], object]] = {
-    COPY_AGAIN: copy_again,
     COPY_ALL: copy_all_again,
     f"{COPY_ALL}; else {NEW_PIPELINE}": drop_and_copy_all_again,
 }
@@ -306,9 +321,8 @@ def test_progress_that_was_emptied_under_a_producer_is_mended_as_its_refusal_say
         with pytest.raises(OperatorError, match="was emptied while we ran") as refused:
             read_own_progress(settings_of(settled.producer))
 
-        assert refused.value.remedy.endswith(f"run walbridge drop --slot-only, then {COPY_AGAIN}")
-        drop_slot_only(settled.producer)
-        copy_again(settled.producer)
+        assert refused.value.remedy.endswith(f"must be compact; {COPY_ALL_FIRST}")
+        copy_first(settled.producer)
 
 
 def test_topic_of_all_tables_that_is_deleted_under_a_producer_stops_it_and_its_remedy_works(
@@ -333,5 +347,5 @@ def test_state_that_cannot_be_ended_is_refused_untouched_and_its_remedy_works(
     with settled_pipeline(kafka, postgres, tmp_path) as settled:
         guard.bring(settled)
         refused_and_untouched(settled.producer, guard.what, guard.remedy)
-        if follow := guard.follow or FOLLOWED.get(guard.remedy.removeprefix("its cleanup.policy must be compact; ")):
+        if follow := guard.follow or FOLLOWED.get(guard.remedy):
             follow(settled.producer)

@@ -20,7 +20,7 @@ from walbridge.producer.kafka.control_topics import read_progress, refuse_overta
 from walbridge.producer.kafka.kafka_transaction import BatchAborted
 from walbridge.schemas.control.progress_record import Progress, encode_progress
 from walbridge.schemas.control.table_progress import STALE, TableProgress
-from walbridge.schemas.errors import COPY_AGAIN, KafkaAway, OperatorError
+from walbridge.schemas.errors import COPY_ALL_FIRST, KafkaAway, OperatorError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import progress_topic
@@ -163,7 +163,7 @@ def test_record_of_a_table_that_is_gone_is_told(settings: Settings) -> None:
     with pytest.raises(OperatorError, match="2 of the 2 records of tables are gone") as refused:
         read_progress(settings)
 
-    assert COPY_AGAIN in refused.value.remedy
+    assert COPY_ALL_FIRST in refused.value.remedy
     topic = progress_topic(settings.name)
     assert newest_progress(settings, {topic}, all_tables=False) == at(1), "walbridge drop removes the pipeline"
 

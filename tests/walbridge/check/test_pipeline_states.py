@@ -29,7 +29,7 @@ from walbridge.embedded.jars import set_jars
 from walbridge.embedded.java import find_java
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
-from walbridge.schemas.errors import COPY_AGAIN, COPY_ALL, NEW_PIPELINE, START_BROKER
+from walbridge.schemas.errors import COPY_ALL, NEW_PIPELINE, START_BROKER
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic, status_topic
 
 AREAS = [
@@ -260,7 +260,8 @@ def test_control_topic_with_more_partitions_is_an_error(stack: Stack) -> None:
 
     assert found.severity is Severity.ERROR
     assert found.remedy == (
-        f"if this pipeline has not begun, delete that topic or give the pipeline another name; else {COPY_AGAIN}"
+        "delete that topic, then start walbridge produce: it makes the topic again; if this pipeline has begun, it "
+        "says then how all tables are copied again"
     )
 
 
