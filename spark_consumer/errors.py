@@ -168,6 +168,16 @@ def table_lost(path: str, how: str) -> TableError:
     return TableError(f"the lake's table {path} {how}")
 
 
+def not_shared(uri: str, hosts: str) -> OperatorError:
+    """Executors have a disk of their own where the table is. ``hosts``: of the driver and of all executors."""
+    return OperatorError(
+        f"Spark's executors wrote to another disk than the driver's, or looked there for files of {uri}: what they "
+        f"wrote is published nowhere (driver and executors: {hosts})",
+        remedy="mount the lake at the same path on each of these hosts, or set [lake] applier = "
+        '"local"; then start again: nothing is lost',
+    )
+
+
 def unwritable_lake(path: str, reason: str | None) -> OperatorError:
     """A folder that takes no file."""
     return OperatorError(

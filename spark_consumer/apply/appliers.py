@@ -22,6 +22,9 @@ from walbridge.spark_consumer.delta.commit import Commit, Matches
 from walbridge.spark_consumer.delta.dialect import DELTA_RS, SPARK, Dialect
 from walbridge.spark_consumer.delta.spark_merge import merge_by_spark
 from walbridge.spark_consumer.delta.table import LakeTable, Merge
+from walbridge.spark_consumer.delta.table_faults import NotShared
+from walbridge.spark_consumer.errors import not_shared
+from walbridge.spark_consumer.jvm.executors import hosts_of
 from walbridge.spark_consumer.jvm.shared_folder import executors_write
 from walbridge.spark_consumer.kafka.slices import Volume
 
@@ -58,6 +61,25 @@ class Appliers:
         if settings.lake.applier == AUTO and not executors_write(spark, settings.lake.path):
             return cls(LOCAL, spark)
         return cls(settings.lake.applier, spark)
+
+    def leave_executors(self, error: NotShared) -> None:
+        """From now on the driver writes all rows.
+
+        Raises:
+            OperatorError: the settings ask for executors.
+        """
+        if self.spark is None or self.setting == LOCAL:
+            return
+        hosts = ", ".join(hosts_of(self.spark))
+        if self.setting == BY_SPARK:
+            raise not_shared(error.uri, hosts)
+        log.warning(
+            "executors do not write to the lake any more: the driver writes all rows",
+            path=error.uri,
+            reason="what they write, or look for, is not in the driver's folder",
+            hosts=hosts,
+        )
+        self.setting = LOCAL
 
     def write_frame(self, volume: Volume) -> bool:
         """Whether executors write rows that are new to a table, or all that it will hold.

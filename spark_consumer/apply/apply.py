@@ -25,8 +25,15 @@ from walbridge.spark_consumer.apply.existence import Existence, refuse_other_mat
 from walbridge.spark_consumer.apply.head import is_untouched, segments_done
 from walbridge.spark_consumer.apply.reshape import reshape
 from walbridge.spark_consumer.delta.commit import CREATE, RESTORE, SHAPE, Commit
+from walbridge.spark_consumer.delta.shared_files import seen_by_driver
 from walbridge.spark_consumer.delta.table import LakeTable
-from walbridge.spark_consumer.delta.table_faults import ConcurrentCommit, DamagedTable, VersionGone, is_lost_file
+from walbridge.spark_consumer.delta.table_faults import (
+    ConcurrentCommit,
+    DamagedTable,
+    NotShared,
+    VersionGone,
+    is_lost_file,
+)
 from walbridge.spark_consumer.errors import FIND_THE_WRITER, table_lost
 from walbridge.spark_consumer.fold.shape import TableShape
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
@@ -61,6 +68,7 @@ def apply_table(
     Raises:
         TableError: an unknown schema id, undecodable records, values that cannot be known, a
             table that was removed, damaged or rolled back, a type change that needs a copy.
+        OperatorError: executors that are to write do not share the lake's folder.
     """
     application = Application(
         lake, records, relations, table_plan, plan, pipeline, storage_options, tells_all, appliers or Appliers()
@@ -71,6 +79,9 @@ def apply_table(
         # From the beginning: what the other one committed is found there, and the table put back to its base.
         except ConcurrentCommit:
             continue
+        except NotShared as error:
+            application.put_back()
+            application.appliers.leave_executors(error)
         except Exception as error:
             if is_lost_file(error):
                 raise TableError(f"the lake's table {application.path} has lost files, or they are damaged") from error
@@ -135,6 +146,12 @@ class Application:
         assert table is not None
         return self._head(path, table)
 
+    def put_back(self) -> None:
+        """To the base, where a commit of this plan names files that are not there."""
+        _, table = self._opened()
+        if table is not None:
+            self._settle(table)
+
     def _opened(self) -> tuple[str, LakeTable | None]:
         """The table's folder, and the table if it is there.
 
@@ -174,7 +191,7 @@ class Application:
         # Without a base every commit of the table may be this plan's own.
         newest = HISTORY_PER_SEGMENT * (len(segments) + 1) if base is None else table.version - base.version
         empties = segments[0].empties
-        commits = table.commits(newest)
+        commits = seen_by_driver(table.uri, table.commits(newest))
         done = segments_done(commits, self.commit.plan or "", first_empties=empties)
         # An overwrite cannot bring a row twice, and a plan that is done adds none.
         if base is not None and not empties and (done or 0) < len(segments):

@@ -8,7 +8,8 @@ had nothing to commit. Taking them up again would give the table an old shape. A
 that is done already is another job's, which has the same plan in work: Spark adds rows behind whatever
 it finds, so those of the segment may be there twice. Commits that change no data (OPTIMIZE) are
 skipped. A restore by this plan voids everything before it. A commit of a first segment that empties
-the table does so too where it overwrites; rows that executors add afterwards void nothing.
+the table does so too where it overwrites; rows that executors add afterwards void nothing. A commit of
+which the driver lacks files is nobody's work, whatever it says.
 """
 
 from collections.abc import Iterable
@@ -20,6 +21,9 @@ def segments_done(commits: Iterable[Commit], plan: str, *, first_empties: bool) 
     """Number of segments done, from commits in order; None if another program's commit counts."""
     done: int | None = 0
     for commit in commits:
+        if commit.is_lost:
+            done = None
+            continue
         completes = commit.step == DATA
         heals = commit.step == RESTORE or (first_empties and commit.overwrites and commit.segment == 0)
         if commit.plan is None and not commit.changes_data:

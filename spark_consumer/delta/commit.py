@@ -48,7 +48,8 @@ class Commit:
     ``step`` is DATA on the one commit that completes ``segment``, which also carries the
     transaction; other steps (create, shape, restore) prepare for it. ``overwrites``: the table holds
     nothing that was there before. ``expected``: what a merge should find; ``found``: what it found.
-    Both stand in the log, so that whoever goes on after a crash can compare them.
+    Both stand in the log, so that whoever goes on after a crash can compare them. ``is_lost``: it was made
+    ``by_spark``, and the driver lacks a file of it.
     """
 
     plan: str | None
@@ -61,6 +62,8 @@ class Commit:
     overwrites: bool = False
     expected: Matches | None = None
     found: Matches | None = None
+    by_spark: bool = False
+    is_lost: bool = False
 
     def properties(self) -> CommitProperties:
         """For delta-rs."""
@@ -96,6 +99,7 @@ class Commit:
             overwrites=(entry.get("operationParameters") or {}).get("mode") == "Overwrite",
             expected=Matches(said[HELD], said[LACKED]) if HELD in said else None,
             found=found(metrics) if HELD in said else None,
+            by_spark="Apache-Spark" in (entry.get("engineInfo") or ""),
         )
 
 

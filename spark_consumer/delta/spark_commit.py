@@ -1,10 +1,12 @@
 """Commits that Spark makes on one of our tables: known by what they say of themselves, at the version expected.
 
 In: a table at its head, what is run in Spark, the commit's words. Out: the table at the version after its head. Spark
-commits after whatever it finds: only afterwards the version tells whether that was the head, and if not, the caller
-puts the table back to its base (I5).
+commits after whatever it finds, and names what its executors say that they wrote: only afterwards the version tells
+whether that was the head, and the driver's folder whether the files are there. If not, the caller puts the table back
+to its base (I5).
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +16,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from walbridge.spark_consumer.delta.commit import Commit
+from walbridge.spark_consumer.delta.shared_files import are_all_there, drop_lost_hint, lost_since
 from walbridge.spark_consumer.delta.table import LakeTable
-from walbridge.spark_consumer.delta.table_faults import ConcurrentCommit
+from walbridge.spark_consumer.delta.table_faults import ConcurrentCommit, NotShared, is_lost_file
 
 FILE_ROWS_MAX = 1_000_000
 """Of one task: a merge rewrites each file that holds one of its rows."""
+_NOT_FOUND = re.compile(r"FILE_NOT_EXIST|FileNotFoundException")
 
 
 @contextmanager
@@ -27,21 +31,29 @@ def committed_by_spark(table: LakeTable, commit: Commit) -> Iterator[None]:
 
     Raises:
         ConcurrentCommit: another program committed to the table meanwhile.
+        NotShared: executors do not share the table's folder with the driver.
     """
+    head = table.version
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
         if "io.delta.exceptions.Concurrent" in str(error) or "DELTA_CONCURRENT" in str(error):
             raise ConcurrentCommit(f"another program committed to {table.uri} at the same time") from None
+        # An executor looks in vain for what the driver has.
+        if _NOT_FOUND.search(str(error)) and is_lost_file(error) and are_all_there(table.files):
+            raise NotShared(table.uri) from None
         raise
+    drop_lost_hint(table.uri)
     table.follow(commit)
+    if lost_since(table.uri, head):
+        raise NotShared(table.uri)
 
 
 def append_by_spark(table: LakeTable, rows: DataFrame, commit: Commit) -> None:
     """Add rows, in the table's columns: executors write them, and none crosses the driver.
 
     Raises:
-        ConcurrentCommit: another program committed to the table meanwhile.
+        ConcurrentCommit, NotShared: as of ``committed_by_spark``.
     """
     with committed_by_spark(table, commit):
         said = {"userMetadata": commit.user_metadata(), "maxRecordsPerFile": str(FILE_ROWS_MAX)}

@@ -21,6 +21,7 @@ from deltalake.schema import Field
 from walbridge.spark_consumer.delta.columns import LakeField, delta_schema
 from walbridge.spark_consumer.delta.commit import Commit, Matches
 from walbridge.spark_consumer.delta.opening import table_if_any
+from walbridge.spark_consumer.delta.shared_files import drop_lost_hint
 from walbridge.spark_consumer.delta.table_faults import (
     OF_THE_SYSTEM,
     ConcurrentCommit,
@@ -92,6 +93,8 @@ class LakeTable:
         try:
             delta = table_if_any(uri, storage_options)
         except DeltaError as error:
+            if drop_lost_hint(uri):
+                return cls.open(uri, storage_options)
             found = sorted_error(error)
             if found is not error:
                 raise found from error
@@ -263,6 +266,11 @@ class LakeTable:
         # Spark puts its commit behind whatever it finds, and tells nobody that this was not our head.
         if self.version != before + 1 or not is_ours:
             raise ConcurrentCommit(f"another program committed to {self.uri} at the same time")
+
+    @property
+    def files(self) -> list[str]:
+        """Where its data files are."""
+        return self._delta.file_uris()
 
     def file_statistics(self) -> pa.Table:
         """One row a file: ``size_bytes``, ``num_records``, and ``min.``, ``max.`` of columns that have them."""

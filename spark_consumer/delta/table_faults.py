@@ -33,6 +33,14 @@ class ConcurrentCommit(RetryableError):
     """Another program committed to the table since its head was read."""
 
 
+class NotShared(Exception):
+    """An executor wrote, or looked for, files on another disk than the driver's. ``uri``: the table's."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self.uri = uri
+
+
 class DamagedTable(Exception):
     """Commits of a table's log are missing, or no commits."""
 

@@ -47,6 +47,12 @@ class ExecutorWatch:
         return self.is_over
 
 
+def hosts_of(spark: SparkSession) -> list[str]:
+    """Of the driver and of the executors that are there now."""
+    found = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+    return sorted({str(each.host()) for each in found})
+
+
 @contextmanager
 def told_if_without_executors(spark: SparkSession, timeout_s: float) -> Iterator[None]:
     """A block whose Spark jobs are cancelled when they have waited for an executor for so long.

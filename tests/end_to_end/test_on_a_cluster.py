@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -25,6 +26,7 @@ from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.server_process import ServerProcess, accepts, free_port
 from walbridge.spark_archive import write_archive
+from walbridge.spark_consumer.read import published
 
 BIN = Path(pyspark.__file__).parent / "bin"
 DEPLOY = "org.apache.spark.deploy"
@@ -114,12 +116,8 @@ def test_command_of_the_page_runs_the_job_on_a_cluster_whose_executors_have_no_p
 def test_executors_write_the_lake_and_a_worker_that_dies_in_the_plan_costs_nothing(
     cluster: Cluster, checkout: Path, kafka: KafkaBroker, pipeline_name: str, lake: Path
 ) -> None:
-    """I5, I8. With two workers; the copy is of two slices, which is what executors write."""
-    writer = ContractWriter(kafka.bootstrap_servers, pipeline_name)
-    written = [{"id": number, "body": random.Random(number).randbytes(ROW_BYTES // 2).hex()} for number in range(ROWS)]
-    writer.copy(
-        [(writer.relation("wide", [ColumnSpec("id", "int4"), ColumnSpec("body", "text")], relation_id=2), written)]
-    )
+    """I5, I8. With two workers."""
+    written = copy_of_two_slices(kafka, pipeline_name)
     program = Program(kafka, pipeline_name, lake, checkout)
     workers = [cluster.add_worker() for _ in range(2)]
 
@@ -132,6 +130,37 @@ def test_executors_write_the_lake_and_a_worker_that_dies_in_the_plan_costs_nothi
     assert sorted(program.rows("wide")) == [(row["id"], row["body"]) for row in written]
     history = DeltaTable(lake / "public" / "wide").history()
     assert any("Apache-Spark" in each["engineInfo"] for each in history)
+
+
+def test_executors_with_a_disk_of_their_own_publish_nothing_until_the_lake_is_mounted(
+    cluster: Cluster, checkout: Path, kafka: KafkaBroker, pipeline_name: str, lake: Path
+) -> None:
+    """I8: each process sees another folder behind the first path, as where a mount is missing."""
+    written = copy_of_two_slices(kafka, pipeline_name)
+    program = Program(kafka, pipeline_name, lake, checkout)
+    cluster.add_worker()
+    asked = {"WALBRIDGE_LAKE__APPLIER": "spark"}
+
+    apart = run_command_of_the_page(cluster, checkout, WALBRIDGE_LAKE__PATH="/proc/self/cwd/lake", **asked)
+    assert apart.returncode == 2, apart.stdout
+    assert "Spark's executors wrote to another disk than the driver's" in apart.stdout
+    assert "driver and executors: 127.0.0.1" in apart.stdout
+    assert "mount the lake at the same path on each of these hosts" in apart.stdout
+    assert published(str(checkout / "lake")) == []
+
+    mounted = run_command_of_the_page(cluster, checkout, **asked)
+    assert mounted.returncode == 0, mounted.stdout
+    assert sorted(program.rows("wide")) == [(row["id"], row["body"]) for row in written]
+
+
+def copy_of_two_slices(kafka: KafkaBroker, pipeline_name: str) -> list[dict[str, Any]]:
+    """Which is what executors write."""
+    writer = ContractWriter(kafka.bootstrap_servers, pipeline_name)
+    written = [{"id": number, "body": random.Random(number).randbytes(ROW_BYTES // 2).hex()} for number in range(ROWS)]
+    writer.copy(
+        [(writer.relation("wide", [ColumnSpec("id", "int4"), ColumnSpec("body", "text")], relation_id=2), written)]
+    )
+    return written
 
 
 def run_command_of_the_page(cluster: Cluster, checkout: Path, **variables: str) -> subprocess.CompletedProcess[str]:

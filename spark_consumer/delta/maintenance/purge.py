@@ -10,10 +10,11 @@ publication goes on. Then nothing is purged for a while, so that it never takes 
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import groupby
+from math import inf
 from threading import Event, Thread
 from time import monotonic
 from typing import Any
@@ -25,9 +26,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from walbridge.spark_consumer.delta.commit import RESTORE, Commit
 from walbridge.spark_consumer.delta.dialect import SPARK
 from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, adds_at
+from walbridge.spark_consumer.delta.shared_files import lost_since
 from walbridge.spark_consumer.delta.spark_commit import FILE_ROWS_MAX, path_for_spark
+from walbridge.spark_consumer.delta.table import LakeTable
+from walbridge.spark_consumer.delta.table_faults import ConcurrentCommit, VersionGone
 
 log = structlog.get_logger()
 
@@ -124,6 +129,9 @@ class Purge:
         outcome = self._optimize(table.table_uri, taken)
         took_s = self._clock_s() - begun_s
         self._not_before_s = begun_s + took_s * (1 + PAUSE)
+        if outcome is Outcome.DONE and lost_since(table.table_uri, table.version()):
+            self._undo(table, storage_options)
+            return False
         if outcome is Outcome.LATE:
             self._bytes_max = max(1, min(self._bytes_max, taken.size_bytes) // 2)
         if outcome is not Outcome.DONE:
@@ -137,6 +145,18 @@ class Purge:
             seconds=round(took_s, 1),
         )
         return not taken.is_last
+
+    def _undo(self, table: DeltaTable, storage_options: dict[str, str]) -> None:
+        """Executors wrote to a disk of their own: this job purges nothing any more."""
+        self._not_before_s = inf
+        log.warning(
+            "marked rows are not taken out of their files: executors do not share the lake's folder",
+            path=table.table_uri,
+        )
+        with suppress(ConcurrentCommit, VersionGone):  # the next plan does the same
+            head = LakeTable.open(table.table_uri, storage_options)
+            if head is not None:
+                head.restore(table.version(), Commit(plan=None, step=RESTORE))
 
     def _optimize(self, uri: str, taken: Portion) -> Outcome:
         session = self._spark.newSession()

@@ -165,3 +165,25 @@ def test_purge_that_takes_too_long_is_given_up_and_comes_again_later(
     assert not purge.purge(delta, {})
     assert newest(table).version == delta.version() + 1
     table.assert_readable()
+
+
+def test_purge_by_executors_with_a_disk_of_their_own_is_undone_and_none_comes_after_it(
+    table: Marked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I8: their files are in no folder that anybody else sees."""
+    optimize = Purge._optimize
+    before = {*table.folder.glob("*.parquet")}
+
+    def elsewhere(self: Purge, uri: str, taken: Portion) -> Outcome:
+        outcome = optimize(self, uri, taken)
+        for file in {*table.folder.glob("*.parquet")} - before:
+            file.unlink()
+        return outcome
+
+    monkeypatch.setattr(Purge, "_optimize", elsewhere)
+    purge = Purge(table.spark)
+
+    assert not purge.purge(DeltaTable(str(table.folder)), {})
+
+    table.assert_readable()
+    assert not purge.is_due()
