@@ -3,12 +3,16 @@
 In: the lake's path. Out: the newest row, and published states for readers. Writing is ``writer.py``.
 """
 
+import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder
+from deltalake.fs import DeltaStorageHandler
 
 from walbridge.schemas.errors import NEWER_WALBRIDGE, OperatorError
 from walbridge.spark_consumer.delta.opening import table_if_any
@@ -17,6 +21,10 @@ from walbridge.spark_consumer.plan.kept_cuts import WrittenRow
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 CUTS_TABLE = "_cuts"
+PUBLISHED = "published"
+_IS_PUBLISHED = f"kind = '{PUBLISHED}'"
+_OF_A_HEAD = re.compile(r"tables\.[^.]+\.[^.]+\.(path|version)")
+"""Columns of the file, below those of the list."""
 _LOOK_BACK = 4
 """How many of the newest rows are searched first for the newest published one."""
 _TIME = pa.timestamp("us", tz="UTC")
@@ -106,23 +114,42 @@ def newest_published(table: DeltaTable, at: int | datetime | None = None) -> Cut
     if at is None:
         # It is nearly always among the newest: only an open plan or an unfinished copy come after it.
         for row in newest_rows(table, _LOOK_BACK):
-            if row.kind == "published":
+            if row.kind == PUBLISHED:
                 return row
-    found = rows_where(table, f"kind = 'published' AND {_ends_by(at)} ORDER BY sequence DESC LIMIT 1")
-    return found[0] if found else None
+        sequence = _newest_published(table)
+    else:
+        sequence = _highest(table, f"{_IS_PUBLISHED} AND {_ends_by(at)}")
+    return None if sequence is None else next(iter(rows_where(table, f"sequence = {sequence}")), None)
 
 
-def _ends_by(at: int | datetime | None) -> str:
+def _newest_published(table: DeltaTable) -> int | None:
+    """Its sequence, by what the log says of each file: of those that hold none, however many, no row is read."""
+    files = pa.table(table.get_add_actions(flatten=True)).select(["max.sequence", "min.sequence", "max.kind"])
+    for _, first, kind in sorted(zip(*(each.to_pylist() for each in files.columns), strict=True), reverse=True):
+        # The last of the kinds in the alphabet. Rows behind this file were looked for with those before it.
+        if kind == PUBLISHED and (found := _highest(table, f"{_IS_PUBLISHED} AND sequence >= {first}")) is not None:
+            return found
+    return None
+
+
+def _highest(table: DeltaTable, condition: str) -> int | None:
+    """The highest sequence of the rows of a condition: their tables are not read."""
+    found = _found(table, f"SELECT max(sequence) AS highest FROM cuts WHERE {condition}")
+    highest: int | None = found["highest"][0].as_py()
+    return highest
+
+
+def _ends_by(at: int | datetime) -> str:
     if isinstance(at, datetime):
         # As a number: a literal of DataFusion's would be read in the zone of its session.
         microseconds = (at - _EPOCH) // timedelta(microseconds=1)
         return f"arrow_cast(coalesce(commit_time, written_at), 'Int64') <= {microseconds}"
-    return "true" if at is None else f"end_lsn <= {at}"
+    return f"end_lsn <= {at}"
 
 
 def published_rows(table: DeltaTable) -> list[CutRow]:
     """All published rows, oldest first."""
-    return rows_where(table, "kind = 'published' ORDER BY sequence")
+    return rows_where(table, f"{_IS_PUBLISHED} ORDER BY sequence")
 
 
 def written_rows(table: DeltaTable) -> list[WrittenRow]:
@@ -131,19 +158,47 @@ def written_rows(table: DeltaTable) -> list[WrittenRow]:
     return [WrittenRow(**record) for record in found.to_pylist()]
 
 
-def named_versions(table: DeltaTable, path: str) -> set[int]:
-    """Every version of the table at that path that any row names."""
-    rows = pc.list_flatten(_found(table, "SELECT tables FROM cuts")["tables"])
-    paths = pc.cast(pc.struct_field(rows, "path"), pa.string())
-    mine = pc.filter(pc.struct_field(rows, "version"), pc.equal(paths, path))
-    return {version for version in pc.unique(mine).to_pylist() if version is not None}
+def named_versions(table: DeltaTable, path: str, storage_options: dict[str, str] | None = None) -> set[int]:
+    """Every version of the table at that path that any row names.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    return {version for named, version in _named(table, storage_options) if named == path}
 
 
-def named_paths(table: DeltaTable) -> set[str]:
-    """The path of every table of which any row names a version."""
-    rows = pc.list_flatten(_found(table, "SELECT tables FROM cuts")["tables"])
-    paths = pc.cast(pc.struct_field(rows, "path"), pa.string())
-    return set(pc.unique(pc.filter(paths, pc.is_valid(pc.struct_field(rows, "version")))).to_pylist())
+def named_paths(table: DeltaTable, storage_options: dict[str, str] | None = None) -> set[str]:
+    """The path of every table of which any row names a version.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    return {path for path, _ in _named(table, storage_options)}
+
+
+def _named(table: DeltaTable, storage_options: dict[str, str] | None) -> Iterator[tuple[str, int]]:
+    """Path and version of each entry that has one, once for each file.
+
+    Rows times tables are many, and a SELECT would read all columns of what stands in a list. Here these two are read,
+    in this thread (see ``_found``).
+    """
+    files = DeltaStorageHandler(table.table_uri, storage_options or None)
+    try:
+        for file in pa.table(table.get_add_actions(flatten=True))["path"].to_pylist():
+            with files.open_input_file(file) as opened:
+                yield from _named_in(pq.ParquetFile(opened))
+    except (pa.ArrowException, FileNotFoundError) as error:
+        raise OSError(str(error)) from error
+
+
+def _named_in(file: pq.ParquetFile) -> set[tuple[str, int]]:
+    paths = [file.schema.column(at).path for at in range(len(file.schema))]
+    found: set[tuple[str, int]] = set()
+    for batch in file.iter_batches(columns=[path for path in paths if _OF_A_HEAD.fullmatch(path)], use_threads=False):
+        entries = pa.Table.from_struct_array(pc.list_flatten(batch.column("tables"))).drop_null()
+        heads = entries.group_by(["path", "version"], use_threads=False).aggregate([])
+        found |= {*zip(*(heads[name].to_pylist() for name in ("path", "version")), strict=True)}
+    return found
 
 
 def rows_where(table: DeltaTable, condition: str) -> list[CutRow]:

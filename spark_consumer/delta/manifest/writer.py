@@ -138,7 +138,7 @@ class Manifest:
 
     def versions_in_rows(self, path: str) -> set[int]:
         """Every version of a table that a row names."""
-        return named_versions(self._table, path)
+        return named_versions(self._table, path, self._storage_options)
 
     def heads(self, path: str) -> set[int]:
         """Versions of a table that a plan begins at, or that readers take now."""
@@ -148,11 +148,15 @@ class Manifest:
 
     def named_versions(self, path: str, since: datetime) -> set[int]:
         """Every version of a table that a row names, or named at ``since``: a reader may have taken it then."""
-        return {version for table in self._now_and_at(since) for version in named_versions(table, path)}
+        return {
+            version
+            for table in self._now_and_at(since)
+            for version in named_versions(table, path, self._storage_options)
+        }
 
     def named_paths(self, since: datetime) -> set[str]:
         """Paths of all tables that have such a version."""
-        return {path for table in self._now_and_at(since) for path in named_paths(table)}
+        return {path for table in self._now_and_at(since) for path in named_paths(table, self._storage_options)}
 
     def _now_and_at(self, since: datetime) -> list[DeltaTable]:
         before = DeltaTable(self._table.table_uri, storage_options=self._storage_options or None)

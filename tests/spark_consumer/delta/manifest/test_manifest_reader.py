@@ -1,15 +1,19 @@
 """Rows of the manifest: which one is published, and which cannot be read."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
 from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.delta.manifest.manifest_reader import (
+    named_paths,
+    named_versions,
     newest_published,
     newest_rows,
     open_table,
@@ -52,6 +56,58 @@ def test_readers_take_the_newest_row_that_is_published(lake: Path, case: str) ->
 
     assert newest_published(table) == (rows[expected - 1] if expected else None)
     assert newest_published(table, 100 + len(rows)) == (rows[expected - 1] if expected else None)
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_no_row_is_read_that_cannot_be_the_newest_published_one(lake: Path, is_compacted: bool) -> None:
+    """However many came after it: their files cannot be read, but for those of the newest rows."""
+    rows = written(lake, ["published"] * 5)
+    table = open_table(str(lake))
+    assert table is not None
+    if is_compacted:
+        table.optimize.compact()
+    write_after(lake, rows[-1], ["plan", "applied"] * 8)
+    table.update_incremental()
+    for each in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        if each["max.sequence"] < 5 or 5 < each["min.sequence"] < 17:
+            (lake / "_cuts" / each["path"]).unlink()
+
+    assert newest_published(table) == rows[4]
+
+
+def test_of_entries_only_paths_and_versions_are_read(lake: Path) -> None:
+    """There are as many as rows times tables, and the job asks for them between plans."""
+    manifest = Manifest(str(lake), "p", {})
+    row = CutRow(1, "published", "p", EPOCH, 1, 1, 2, 101, None, NOW, (ENTRY, replace(ENTRY, path="b", version=None)))
+    manifest.append(row)
+    for version in (4, 5):
+        entry = replace(ENTRY, version=version, why="a text")
+        manifest.append(replace(row, sequence=version, tables=(entry,)))
+    manifest.compact()
+    table = open_table(str(lake))
+    assert table is not None
+    for file in table.file_uris():
+        damage(Path(file), lambda column: not column.endswith((".path", ".version")))
+
+    assert named_versions(table, "public/a") == {3, 4, 5}
+    assert named_paths(table) == {"public/a"}
+
+
+def write_after(lake: Path, row: CutRow, kinds: Sequence[str]) -> None:
+    manifest = Manifest(str(lake), "p", {})
+    for sequence, kind in enumerate(kinds, row.sequence + 1):
+        manifest.append(replace(row, sequence=sequence, kind=kind))
+
+
+def damage(file: Path, is_chosen: Callable[[str], bool]) -> None:
+    """Write zeros over columns of a file of Parquet."""
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    content = bytearray(file.read_bytes())
+    for column in map(group.column, range(group.num_columns)):
+        if is_chosen(column.path_in_schema):
+            start = column.dictionary_page_offset or column.data_page_offset
+            content[start : start + column.total_compressed_size] = bytes(column.total_compressed_size)
+    file.write_bytes(content)
 
 
 def test_published_rows_are_those_that_are_published_oldest_first(lake: Path) -> None:
