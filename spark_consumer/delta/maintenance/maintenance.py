@@ -63,7 +63,8 @@ class Maintenance:
     ) -> None:
         """``purge``: None where Spark writes to no table."""
         self._purge = purge
-        self._marked: set[str] = set()
+        self._marked: dict[str, None] = {}
+        """Tables that may have marked rows, in the order of their turns."""
         self._lake, self._manifest, self._clock = lake, manifest, clock
         self._storage_options = flatten(settings.lake.storage_options)
         hours = settings.lake.all_cuts_hours, settings.lake.minute_cuts_hours, settings.lake.cut_retention_hours
@@ -101,7 +102,7 @@ class Maintenance:
         self._commits.pop(path, None)
         self._revisits.leave(path)
         self._lives.pop(path, None)
-        self._marked.discard(path)
+        self._marked.pop(path, None)
 
     def _tidy_manifest(self) -> None:
         self._manifest.compact()
@@ -162,18 +163,19 @@ class Maintenance:
             log.warning("table was not compacted: another program committed to it meanwhile", path=path)
 
     def _purge_table(self, purge: Purge) -> None:
-        path = min(self._marked)
-        table = DeltaTable(f"{self._lake}/{path}", storage_options=self._storage_options or None)
+        path = next(iter(self._marked))
+        del self._marked[path]
         try:
-            if not purge.purge(table, self._storage_options):
-                self._marked.discard(path)
-        except FileNotFoundError:  # the next visit tells
-            self._marked.discard(path)
+            table = DeltaTable(f"{self._lake}/{path}", storage_options=self._storage_options or None)
+            if purge.purge(table, self._storage_options):
+                self._marked[path] = None  # behind all others
+        except (DeltaError, OSError) as error:  # the plan that writes to it next tells what it is
+            log.warning("table cannot be tidied now", path=path, why=type(error).__name__)
 
     def _vacuum(self, table: DeltaTable, path: str) -> None:
         now, is_late = self._clock(), _deadline()
         if has_vectors(table):
-            self._marked.add(path)
+            self._marked.setdefault(path)
         lives = self._lives_of_files(table, path, is_late)
         if now - self._vacuumed_at.get(path, _LONG_AGO) >= VACUUM_INTERVAL:
             self._vacuumed_at[path] = now
