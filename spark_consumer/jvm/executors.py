@@ -19,6 +19,7 @@ from walbridge.schemas.errors import OperatorError
 
 STANDALONE = "spark://"
 LOOK_S = 2.0
+_DRIVER = "driver"
 
 
 class ExecutorWatch:
@@ -51,6 +52,15 @@ def hosts_of(spark: SparkSession) -> list[str]:
     """Of the driver and of the executors that are there now."""
     found = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
     return sorted({str(each.host()) for each in found})
+
+
+def executor_cores(spark: SparkSession) -> list[int]:
+    """Of each executor that is there now; empty where the driver's own process does all work."""
+    if (spark.sparkContext.master or "").startswith("local"):
+        return []
+    found = spark.sparkContext._jsc.sc().statusStore().executorList(True)
+    each = (found.apply(at) for at in range(found.size()))
+    return [int(executor.totalCores()) for executor in each if executor.id() != _DRIVER]
 
 
 @contextmanager

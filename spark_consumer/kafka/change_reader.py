@@ -222,7 +222,7 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
     for part in planned.values():
         rows[part.topic] += part.records
     # Where large records allow fewer readers than cores, what they have read is spread before it is folded.
-    tasks = log.heap.cores if plan.rows > TASK_ROWS and log.heap.readers < log.heap.cores else None
+    tasks = log.cores if plan.rows > TASK_ROWS and log.readers < log.cores else None
     few = partial(log.few, ranges) if rows.total() <= one_consumer_rows(len(ranges)) else _not_few
     records = PlannedRecords(partial(log.read, ranges, plan.rows), rows, log.values, tasks, few)
     try:

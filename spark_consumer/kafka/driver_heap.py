@@ -3,6 +3,7 @@
 In: a session, the settings. Out: readers at a time, the largest record, and words for a larger one.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,18 @@ class DriverHeap:
     def readers(self) -> int:
         """Tasks that read Kafka at a time."""
         return readers_at_a_time(self.heap_bytes, self.record_bytes_max, self.cores, self.spark_share)
+
+    def readers_of(self, executors: Sequence[int]) -> int:
+        """The same on a cluster, by the cores of each executor; without one, of the driver.
+
+        Spark chooses which of them has which task. So all cores read only where each executor has room for readers on
+        all of its own; else no more than one executor may have at a time.
+        """
+        if not executors:
+            return self.readers
+        most = max(executors)
+        of_one = readers_at_a_time(self.heap_bytes, self.record_bytes_max, most, self.spark_share)
+        return sum(executors) if of_one == most else of_one
 
     @property
     def largest_record(self) -> int:

@@ -19,6 +19,7 @@ from walbridge.schemas.errors import TableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.errors import CutsLost, sorting_errors
+from walbridge.spark_consumer.jvm.executors import executor_cores
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
 from walbridge.spark_consumer.kafka.few_records import FewRecords
 from walbridge.spark_consumer.kafka.kafka_client import API_TIMEOUT_MS, KafkaClient, MissingTopics
@@ -62,13 +63,23 @@ class KafkaLog(KafkaClient):
         """What the JVM that reads has room for."""
         return driver_heap(self._spark, self._settings)
 
+    @property
+    def cores(self) -> int:
+        """Of all executors that are there now, or of the driver that works without any."""
+        return sum(executor_cores(self._spark)) or self.heap.cores
+
+    @property
+    def readers(self) -> int:
+        """Tasks that read at a time, with these."""
+        return self.heap.readers_of(executor_cores(self._spark))
+
     def read(self, ranges: Mapping[Place, Range], rows: int = 0) -> DataFrame:
         """Exactly these records: topic, partition, offset, key, value. ``rows``: how many, if known."""
         wanted = {place: bounds for place, bounds in ranges.items() if bounds[0] < bounds[1]}
         if not wanted:
             return self._spark.createDataFrame(RECORD.empty_table())
         # Each of them may hold the largest record there is.
-        readers = self.heap.readers
+        readers = self.readers
         reader = self._spark.read.format("kafka").options(**self.options())
         if rows > TASK_ROWS:
             reader = reader.option("minPartitions", str(readers))
