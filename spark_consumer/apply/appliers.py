@@ -24,7 +24,7 @@ from walbridge.spark_consumer.delta.spark_merge import merge_by_spark
 from walbridge.spark_consumer.delta.table import LakeTable, Merge
 from walbridge.spark_consumer.delta.table_faults import NotShared
 from walbridge.spark_consumer.errors import not_shared
-from walbridge.spark_consumer.jvm.executors import hosts_of
+from walbridge.spark_consumer.jvm.executors import hosts_of, is_cluster
 from walbridge.spark_consumer.jvm.shared_folder import executors_write
 from walbridge.spark_consumer.kafka.slices import Volume
 
@@ -36,6 +36,9 @@ REWRITTEN_BYTES_MIN = 256 * 2**20
 their keys twice; but the bytes are written anew by each plan, and kept as long as rows of ``_cuts`` name them."""
 DRIVER_MAX = Volume(rows=1_000_000, bytes=256 * 2**20)
 """New rows of a segment that cross the driver; more are written by executors, also a copy's."""
+CLUSTER_DRIVER_MAX = Volume(rows=200_000, bytes=64 * 2**20)
+"""The same where executors have machines of their own: two slices. Delta-rs takes as long for them as Spark for its
+commit, and a plan, which has 250,000 rows unless settings say otherwise, would never have more than ``DRIVER_MAX``."""
 ROWS_A_CHANGE = 10
 """Where fewer rows of the files stay as they are, rewriting them costs no more than reading them later."""
 
@@ -47,11 +50,14 @@ class Appliers:
     Args:
         setting: ``[lake] applier``.
         spark: None where there is delta-rs alone.
+        on_cluster: executors are other processes than the driver's, as a rule on other machines.
     """
 
     setting: str = LOCAL
     spark: SparkSession | None = None
+    on_cluster: bool = False
     _taken: dict[str, str] = field(default_factory=dict)
+    _added_to: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, settings: Settings, spark: SparkSession) -> "Appliers":
@@ -60,7 +66,7 @@ class Appliers:
         """
         if settings.lake.applier == AUTO and not executors_write(spark, settings.lake.path):
             return cls(LOCAL, spark)
-        return cls(settings.lake.applier, spark)
+        return cls(settings.lake.applier, spark, is_cluster(spark))
 
     def leave_executors(self, error: NotShared) -> None:
         """From now on the driver writes all rows.
@@ -89,7 +95,15 @@ class Appliers:
         """
         if self.spark is None or self.setting == LOCAL or volume.slices == 1:
             return False
-        return self.setting == BY_SPARK or not volume.fits(DRIVER_MAX)
+        return self.setting == BY_SPARK or not volume.fits(CLUSTER_DRIVER_MAX if self.on_cluster else DRIVER_MAX)
+
+    def tell_frame(self, table: LakeTable, volume: Volume) -> None:
+        """Say once of a table that executors write its new rows, and how many these are."""
+        if table.uri not in self._added_to:
+            self._added_to.add(table.uri)
+            log.info(
+                "a table's new rows are written by executors", path=table.uri, rows=volume.rows, bytes=volume.bytes
+            )
 
     def rewrites(self, table: LakeTable) -> SparkSession | None:
         """The session by which executors rewrite this whole table, None where delta-rs does, as it does by itself: it

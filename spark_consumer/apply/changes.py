@@ -214,6 +214,7 @@ class Changes:
         return self.found.is_whole and self.appliers.write_frame(self.found.volume)
 
     def _add_frame(self, rows: DataFrame) -> None:
+        self.appliers.tell_frame(self.table, self.found.volume)
         FrameWriter(self.table, self.shape, self.commit).add(rows, empties=self.segment.empties)
 
     def _add(self, rows: Spool, of: Callable[[pa.RecordBatch], pa.Table] = _as_table) -> None:

@@ -48,6 +48,11 @@ class ExecutorWatch:
         return self.is_over
 
 
+def is_cluster(spark: SparkSession) -> bool:
+    """Whether executors are processes of their own."""
+    return not (spark.sparkContext.master or "").startswith("local")
+
+
 def hosts_of(spark: SparkSession) -> list[str]:
     """Of the driver and of the executors that are there now."""
     found = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
@@ -56,7 +61,7 @@ def hosts_of(spark: SparkSession) -> list[str]:
 
 def executor_cores(spark: SparkSession) -> list[int]:
     """Of each executor that is there now; empty where the driver's own process does all work."""
-    if (spark.sparkContext.master or "").startswith("local"):
+    if not is_cluster(spark):
         return []
     found = spark.sparkContext._jsc.sc().statusStore().executorList(True)
     each = (found.apply(at) for at in range(found.size()))

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.errors import sorted_error, told_by_name
+from walbridge.spark_consumer.jvm.executors import is_cluster
 
 log = structlog.get_logger()
 
@@ -30,7 +31,7 @@ def executors_write(spark: SparkSession, path: str) -> bool:
     """Whether executors and the driver share the lake. A path on an object store is none that can be tried: False."""
     if "://" in path:
         return False
-    if (spark.sparkContext.master or "").startswith("local"):
+    if not is_cluster(spark):
         return True
 
     def write(folder: str) -> None:

@@ -20,6 +20,7 @@ from walbridge.runtime.heap import (
 )
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.jvm.executors import is_cluster
 
 _MIB = 2**20
 _SHARE_UNLESS_SET = "0.6"
@@ -76,7 +77,7 @@ def driver_heap(spark: SparkSession, settings: Settings) -> DriverHeap:
     jvm: Any = spark._jvm
     conf = spark.sparkContext.getConf()
     heap = int(jvm.java.lang.Runtime.getRuntime().maxMemory())
-    if not str(spark.sparkContext.master).startswith("local"):
+    if is_cluster(spark):
         heap = min(heap, size_bytes(conf.get("spark.executor.memory", "1g") or "1g") or heap)
     return DriverHeap(
         heap,

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from structlog.testing import capture_logs
 
 from tests.contract_writer import Event
 from tests.faults import kill_points
@@ -18,6 +19,7 @@ from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import Log, applied, changed, column, head_rows, relation, table_plan, values
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import TableError
+from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.apply import frame_writer
 from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.delta.columns import arrow_schema
@@ -77,6 +79,30 @@ def test_executors_write_what_is_more_than_the_driver_takes(spark: SparkSession)
     assert chosen(million) == ["spark"]
     assert chosen(million + Volume(1)) == chosen(Volume(2, 300 * 2**20)) == ["auto", "spark"]
     assert not Appliers("auto").write_frame(million + million)
+
+
+def test_executors_of_a_cluster_write_what_is_large_of_one_plan(spark: SparkSession) -> None:
+    """Where nothing is set: a plan has a bound, and else executors would never write new rows of some 200 bytes."""
+    whole_plan = Settings(name="p", lake={"path": "lake"}).lake.plan_rows_max  # type: ignore[arg-type]
+    cluster = Appliers("auto", spark, on_cluster=True)
+
+    assert cluster.write_frame(Volume(whole_plan, 200 * whole_plan))
+    assert cluster.write_frame(Volume(2, 65 * 2**20))
+    assert not cluster.write_frame(Volume(200_000, 64 * 2**20))
+    assert not Appliers("auto", spark).write_frame(Volume(whole_plan, 200 * whole_plan))
+    assert not Appliers("local", spark, on_cluster=True).write_frame(Volume(whole_plan, 200 * whole_plan))
+
+
+def test_what_executors_write_is_told_once_a_table_with_its_figures(spark: SparkSession, lake: Path) -> None:
+    executors = Appliers("spark", spark)
+    with capture_logs() as said:
+        head = copied(spark, lake, ITEMS, executors, *[{"id": key} for key in (1, 2)])
+        changed(spark, lake, head, *[event("c", at, id=5 + at) for at in range(2)], appliers=executors)
+
+    (told,) = [each for each in said if each["event"] == "a table's new rows are written by executors"]
+    assert told["path"] == f"{lake}/{head.path}"
+    assert told["rows"] == 2
+    assert told["bytes"] > 0
 
 
 def test_every_type_comes_out_as_delta_rs_writes_it(spark: SparkSession, lake: Path) -> None:
