@@ -82,8 +82,7 @@ class SessionWriters:
         # The publication is looked up as of the change: taking the table out later does not help.
         name = f"{relation.namespace}.{relation.name}"
         return OperatorError(
-            f"table {name} (relation {relation_id}) was added to the "
-            "publication, or created again, after the copy",
+            f"table {name} (relation {relation_id}) was added to the publication, or created again, after the copy",
             remedy=f"nothing was confirmed; {copy_command(name)}, then start walbridge produce again",
         )
 

@@ -67,9 +67,7 @@ def test_digest_is_another_one_after_whatever_alters_what_is_followed(database: 
     assert not unnoticed
 
 
-def test_digest_is_the_same_after_what_alters_nothing_that_is_followed(
-    database: Database, followed: list[int]
-) -> None:
+def test_digest_is_the_same_after_what_alters_nothing_that_is_followed(database: Database, followed: list[int]) -> None:
     """A busy database is not looked at for what is nobody's business."""
     noticed = []
     with connect_sql(database.dsn) as connection:
