@@ -198,7 +198,7 @@ NOTICED = {
         test_lake_state.test_tables_of_an_older_epoch_must_be_copied_before_they_are_read_again,
     ),
     "readers take a row that is not published": Noticed(
-        Mutant(manifest_reader.newest_published, 'row.kind == "published"', 'row.kind != "plan"'),
+        Mutant(manifest_reader.newest_published, "row.kind == PUBLISHED", 'row.kind != "plan"'),
         in_lake(
             test_manifest_reader.test_readers_take_the_newest_row_that_is_published,
             "stands before rows that are applied but not complete",

@@ -177,7 +177,12 @@ def _replacements(
             # Rivals are told by Kafka alone: as where the lock was lost, or an earlier version takes none.
             "SlotLock": FreeLock,
         },
-        "walbridge.producer.start": {"TopicAdmin": lambda *_: Admin(broker), "ddl_publication": lambda *_: None},
+        "walbridge.producer.start": {
+            "TopicAdmin": lambda *_: Admin(broker),
+            "ddl_publication": lambda *_: None,
+            "published_tables_unless_locked": lambda *_: None,
+            "named_object_faults": lambda *_: [],
+        },
         "walbridge.producer.postgres.replication_stream": {
             "select": Select(world),
             "walsender_query": lambda *_: [{"setting": "60000"}],

@@ -195,9 +195,17 @@ def _named_in(file: pq.ParquetFile) -> set[tuple[str, int]]:
     paths = [file.schema.column(at).path for at in range(len(file.schema))]
     found: set[tuple[str, int]] = set()
     for batch in file.iter_batches(columns=[path for path in paths if _OF_A_HEAD.fullmatch(path)], use_threads=False):
-        entries = pa.Table.from_struct_array(pc.list_flatten(batch.column("tables"))).drop_null()
-        heads = entries.group_by(["path", "version"], use_threads=False).aggregate([])
-        found |= {*zip(*(heads[name].to_pylist() for name in ("path", "version")), strict=True)}
+        entries = pc.list_flatten(batch.column("tables"))
+        # Arrow has no kernels for the string views that delta-rs declares in files that it compacted.
+        paths_of = pc.cast(pc.struct_field(entries, "path"), pa.string())
+        versions = pc.struct_field(entries, "version")
+        heads = (
+            pa.table({"path": paths_of, "version": versions})
+            .drop_null()
+            .group_by(["path", "version"], use_threads=False)
+        )
+        distinct = heads.aggregate([])
+        found |= {*zip(*(distinct[name].to_pylist() for name in ("path", "version")), strict=True)}
     return found
 
 

@@ -376,7 +376,7 @@ def test_crash_after_a_shape_step_repeats_nothing(spark: SparkSession, lake: Pat
 
 
 def test_change_of_type_stops_with_the_copy_as_remedy(spark: SparkSession, lake: Path) -> None:
-    with pytest.raises(OperatorError, match="copy everything again"):
+    with pytest.raises(OperatorError, match="walbridge copy TABLE"):
         reshaped(spark, lake, [ID, column("a", "int4")], [ID, column("a", "text")], {"id": 1})
 
 

@@ -86,7 +86,7 @@ def test_column_that_may_be_a_renamed_one_is_refused(old: Column, new: Column) -
     """I8: taken for a new one it would have nulls where the source kept its values."""
     with pytest.raises(OperatorError, match=r"column b of table public\.t may be what a was") as refused:
         shape_steps(fields_of(ID, old), fields_of(ID, new), "public.t")
-    assert "copy everything again" in refused.value.remedy
+    assert "walbridge copy TABLE" in refused.value.remedy
 
 
 def numeric(precision: int, scale: int) -> int:
