@@ -2,22 +2,24 @@
 // Puts the newest page in place of the one that is shown, every few seconds, unless it is paused.
 (() => {
   const find = (id) => document.getElementById(id);
+  const milliseconds = (name) => Number(find("page").dataset[name]) * 1000;
   const button = find("pause");
   let paused = false;
   let asking = false;
 
-  const focusable = () => [...find("page").querySelectorAll("a, [tabindex]")];
+  const focusable = () => [...document.querySelectorAll("header nav a, #page a, #page [tabindex]")];
 
   function put(fresh) {
     const page = find("page");
+    document.body.classList.remove("lost");
     const focused = focusable().indexOf(document.activeElement);
     const scrolled = [...page.querySelectorAll(".scroll")].map((each) => [each.scrollLeft, each.scrollTop]);
     page.replaceChildren(...fresh.getElementById("page").childNodes);
     [...page.querySelectorAll(".scroll")].forEach((each, n) => {
       if (scrolled[n]) [each.scrollLeft, each.scrollTop] = scrolled[n];
     });
-    if (focused >= 0) focusable()[focused]?.focus({ preventScroll: true });
     document.querySelector("header nav")?.replaceWith(fresh.querySelector("header nav"));
+    if (focused >= 0) focusable()[focused]?.focus({ preventScroll: true });
     find("foot").textContent = fresh.getElementById("foot").textContent;
     document.title = fresh.title;
     say(fresh.getElementById("told").textContent);
@@ -28,19 +30,25 @@
     if (find("told").textContent !== text) find("told").textContent = text;
   }
 
+  // What is shown is old: said where it is seen, too.
+  function lose(why) {
+    document.body.classList.add("lost");
+    say(`${why}: what is shown is old`);
+  }
+
   async function refresh() {
     const selected = getSelection();
     if (paused || asking || document.hidden || (selected && !selected.isCollapsed)) return;
     asking = true;
     try {
-      const answer = await fetch(location.href, { cache: "no-store" });
-      if (!answer.ok) throw new Error(String(answer.status));
-      put(new DOMParser().parseFromString(await answer.text(), "text/html"));
-      document.body.classList.remove("lost");
+      const signal = AbortSignal.timeout(milliseconds("patience"));
+      const answer = await fetch(location.href, { cache: "no-store", headers: { "X-Refresh": "1" }, signal });
+      const body = await answer.text();
+      if (answer.status === 401) lose("the token is not taken any more, so load the page again");
+      else if (!answer.ok) lose(`walbridge ui answers with ${answer.status}`);
+      else if (!paused) put(new DOMParser().parseFromString(body, "text/html"));
     } catch {
-      document.body.classList.add("lost");
-      find("foot").textContent = "walbridge ui does not answer any more: what is shown is old.";
-      say("walbridge ui does not answer any more");
+      lose("walbridge ui does not answer any more");
     } finally {
       asking = false;
     }
@@ -52,5 +60,5 @@
     button.textContent = paused ? "Go on" : "Pause";
     if (!paused) refresh();
   });
-  setInterval(refresh, Number(find("page").dataset.refresh) * 1000);
+  setInterval(refresh, milliseconds("refresh"));
 })();

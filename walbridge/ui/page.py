@@ -16,13 +16,16 @@ from walbridge.status.words import word_lines
 from walbridge.ui.history import Event, Point, Rates, programs
 from walbridge.ui.markup import NOTHING, Html, join, tag
 from walbridge.ui.plot import Series, plot
-from walbridge.ui.verdict import MARKS, OFF, TableRow, Verdict, table_rows, verdict
+from walbridge.ui.verdict import GOOD, MARKS, OFF, TableRow, Verdict, table_rows, verdict
 
 TABLES_SHOWN_MAX = 200
-REFRESH_S = 5
+REFRESH_S, PATIENCE_S = 5, 15
+"""How often an open page asks for the newest, and for how long it waits for that."""
 OLD_S = 60.0
 """A look that is older is told to be so."""
 WAITS = Verdict(OFF, "the first look is not done yet")
+_SIXTIETHS = (1, 2, 5, 10, 20, 30)
+_TIMES_S = (*_SIXTIETHS, *(60 * each for each in _SIXTIETHS), *(3600 * each for each in (1, 2, 6, 12, 24)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +48,13 @@ def list_page(views: Sequence[View], now: datetime) -> Html:
     items = (
         tag("li", tag("a", each.name, href=f"/p/{each.name}"), _badge(each.verdict), _lags(each)) for each in views
     )
-    return _document("walbridge", views, tag("ul", *items, class_="pipelines"), "walbridge", now)
+    return _document(None, views, join(tag("h1", "Pipelines"), tag("ul", *items, class_="pipelines")), now)
 
 
 def pipeline_page(view: View, views: Sequence[View], now: datetime) -> Html:
     """One pipeline."""
-    told = f"{view.name}: {view.verdict.text}"
     if view.standing is None:
-        return _document(told, views, _heading(view, now), told, now)
+        return _document(view, views, _heading(view, now), now)
     body = join(
         _heading(view, now),
         _section("flow", "Flow", _flow(view, view.standing)),
@@ -61,17 +63,18 @@ def pipeline_page(view: View, views: Sequence[View], now: datetime) -> Html:
         _section("trouble", "What went wrong", _events(view.events)),
         _section("programs", "Programs", _programs(view.standing)),
     )
-    return _document(told, views, body, told, now)
+    return _document(view, views, body, now)
 
 
-def _document(title: str, views: Sequence[View], body: Html, told: str, now: datetime) -> Html:
-    """``told``: read aloud when it changes."""
-    nav = tag("nav", tag("ul", *(tag("li", _link(each)) for each in views)), aria_label="Pipelines")
+def _document(shown: View | None, views: Sequence[View], body: Html, now: datetime) -> Html:
+    """``shown``: whose page it is; None of the list."""
+    told = _told([view for view in views if view.verdict.level != GOOD] if shown is None else [shown])
+    nav = tag("nav", tag("ul", *(tag("li", _link(each, each is shown)) for each in views)), aria_label="Pipelines")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", title),
+        tag("title", "walbridge" if shown is None else told),
         tag("link", rel="stylesheet", href="/style.css"),
         tag("noscript", tag("meta", http_equiv="refresh", content=str(2 * REFRESH_S))),
         tag("script", src="/page.js", defer=True),
@@ -86,14 +89,20 @@ def _document(title: str, views: Sequence[View], body: Html, told: str, now: dat
         tag("a", "Skip to the content", href="#page", class_="skip"),
         top,
         tag("p", told, id="told", role="status", class_="unseen"),
-        tag("main", body, id="page", tabindex="-1", data_refresh=str(REFRESH_S)),
+        tag("main", body, id="page", tabindex="-1", data_refresh=str(REFRESH_S), data_patience=str(PATIENCE_S)),
         tag("footer", f"As of {moment_text(now)}, read only. Times are UTC.", id="foot"),
     )
     return join(Html("<!doctype html>"), tag("html", head, tag("body", page), lang="en"))
 
 
-def _link(view: View) -> Html:
-    return tag("a", tag("span", MARKS[view.verdict.level], aria_hidden="true"), f" {view.name}", href=f"/p/{view.name}")
+def _told(views: Sequence[View]) -> str:
+    """Read aloud when it changes."""
+    return "; ".join(f"{each.name}: {each.verdict.text}" for each in views) or "all pipelines are streaming"
+
+
+def _link(view: View, is_shown: bool) -> Html:
+    mark = tag("span", MARKS[view.verdict.level], aria_hidden="true")
+    return tag("a", mark, f" {view.name}", href=f"/p/{view.name}", aria_current="page" if is_shown else None)
 
 
 def _badge(found: Verdict) -> Html:
@@ -157,7 +166,7 @@ def _postgres(there: Standing, rates: Rates) -> tuple[str, ...]:
     at = f"at {format_lsn(source.wal_lsn)}"
     if slot is None:
         return "attention", at, written, "no slot"
-    held = f"slot holds {bytes_text(slot.retained_bytes or 0)}"
+    held = "slot holds no WAL" if slot.retained_bytes is None else f"slot holds {bytes_text(slot.retained_bytes)}"
     level = {"lost": "bad", "unreserved": "bad"}.get(slot.wal_status or "", "good")
     return level, at, written, held, room_text(slot), *prepared_lines(source)
 
@@ -174,6 +183,8 @@ def _kafka(there: Standing) -> tuple[str, ...]:
 def _lake(there: Standing) -> tuple[str, ...]:
     if isinstance(there.lake, Silent):
         return ("bad", "does not answer") if there.lake.away else ("unknown", "not looked at from here")
+    if there.lake_is_foreign:
+        return "bad", f"belongs to pipeline {there.lake.pipeline}"
     cut = there.lake_cut
     if cut is None:
         return "off", "nothing is published yet"
@@ -243,9 +254,9 @@ def _plots(points: Sequence[Point], now: datetime) -> Html:
     published = Series("published in the lake", 2, [(each.at, each.lake_rate) for each in points])
     held = Series("held by the slot", 1, [(each.at, each.slot_bytes) for each in points])
     return join(
-        plot("Behind the server", [kafka, lake], now, seconds_text, 1.0, _short_time),
-        plot("WAL a second", [written, published], now, _rate_text, 1000.0),
-        plot("WAL that the slot holds", [held], now, lambda value: bytes_text(round(value)), 1_000_000.0),
+        plot("Behind the server", [kafka, lake], now, seconds_text, _TIMES_S, _short_time),
+        plot("WAL a second", [written, published], now, _rate_text, (1000.0,)),
+        plot("WAL that the slot holds", [held], now, lambda value: bytes_text(round(value)), (1_000_000.0,)),
     )
 
 

@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 
 from walbridge.ui.markup import Html, join, tag
 
-WIDTH, HEIGHT = 400, 170
-_LEFT, _RIGHT, _TOP, _BOTTOM = 68, 8, 12, 24
+WIDTH, HEIGHT = 400, 190
+_LEFT, _RIGHT, _TOP, _BOTTOM = 92, 24, 12, 28
+"""Room for the widest value of a scale, and for half a time of day."""
 DAY = timedelta(days=1)
 _LEAST = timedelta(hours=1)
 _STEPS = tuple(timedelta(minutes=each) for each in (15, 30, 60, 120, 360))
@@ -38,14 +39,16 @@ def plot(
     series: Sequence[Series],
     now: datetime,
     text: Callable[[float], str],
-    least: float,
+    tops: Sequence[float],
     steps: Callable[[float], str] | None = None,
 ) -> Html:
-    """A figure. ``text``: a value for people, ``steps``: one of the scale, where that has to be shorter; ``least``: the
-    scale never ends below this."""
+    """A figure. ``text``: a value for people, ``steps``: one of the scale, where that has to be shorter.
+
+    ``tops``: where the scale may end, rising; above the last at 2, 5, 10, 20, … times that.
+    """
     begin = _begin([at for each in series for at, value in each.values if value is not None], now)
     shown = [Series(each.name, each.kind, [(at, value) for at, value in each.values if at >= begin]) for each in series]
-    top = _round_up(max((value for each in shown for _, value in each.known), default=0.0), least)
+    top = _round_up(max((value for each in shown for _, value in each.known), default=0.0), tops)
     body = join(*_scale(top, steps or text), *_times(begin, now), *(_line(each, (begin, now), top) for each in shown))
     legend = tag("ul", *(tag("li", _legend(each, text), class_=f"k{each.kind}") for each in shown), class_="legend")
     summary = f"{title} since {begin:%H:%M} UTC. " + " ".join(_sentence(each, text) for each in shown)
@@ -117,9 +120,9 @@ def _y(value: float, top: float) -> str:
     return f"{HEIGHT - _BOTTOM - value / top * (HEIGHT - _TOP - _BOTTOM):.1f}"
 
 
-def _round_up(value: float, least: float) -> float:
-    """The next of 1, 2, 5, 10, 20, … times ``least``, which a line fits below."""
-    top = least
+def _round_up(value: float, tops: Sequence[float]) -> float:
+    """The least top that a line fits below."""
+    top = next((each for each in tops if each >= value), tops[-1])
     while True:
         for factor in (1, 2, 5):
             if top * factor >= value:

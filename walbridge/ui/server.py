@@ -138,7 +138,8 @@ def _handler(pages: Pages, token: str | None) -> type[BaseHTTPRequestHandler]:
             self.send_response(status)
             for name, value in HEADERS.items():
                 self.send_header(name, value)
-            if status == HTTPStatus.UNAUTHORIZED:
+            # A page that is open says it in words of its own: a browser that asks for the password waits for an answer.
+            if status == HTTPStatus.UNAUTHORIZED and "X-Refresh" not in self.headers:
                 self.send_header("WWW-Authenticate", 'Basic realm="walbridge", charset="UTF-8"')
             self.send_header("Content-Type", f"{content_type}; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from walbridge.quantities import seconds_text
 from walbridge.schemas.control.run_record import How, LastWords, last_difference
 from walbridge.schemas.control.table_progress import FIRST_COPY_WAITS
-from walbridge.schemas.errors import copy_command
+from walbridge.schemas.errors import copy_command, foreign_lake
 from walbridge.schemas.position import format_lsn
 from walbridge.status.standing import Silent, Standing
 from walbridge.ui.history import peers, programs
@@ -75,13 +75,17 @@ def _findings(standing: Standing) -> Iterator[Verdict]:
             yield Verdict(BAD, f"{who} does not answer", remedy)
     yield from _slot(standing)
     if standing.lake_is_foreign:
-        yield Verdict(BAD, "the lake belongs to another pipeline", "set [lake] path")
+        theirs = "" if isinstance(standing.lake, Silent) else standing.lake.pipeline or ""
+        remedy = foreign_lake(standing.lake_path, theirs, standing.pipeline).remedy
+        yield Verdict(BAD, "the lake belongs to another pipeline", remedy)
     for who, words in programs(standing):
         if isinstance(words, Silent):
             continue
         yield from _verifier(words, standing.at) if who == "verify" else _program(f"the {who}", VERBS[who], words)
     yield from _lags(standing)
     yield from _tables(standing)
+    if not isinstance(standing.lake, Silent) and standing.lake.cut is None:
+        yield Verdict(BUSY, "nothing is published in the lake yet")
 
 
 def _slot(standing: Standing) -> Iterator[Verdict]:
@@ -109,8 +113,6 @@ def _lags(standing: Standing) -> Iterator[Verdict]:
     ):
         if lag.seconds is not None and lag.seconds > limit_s:
             yield Verdict(ATTENTION, f"{who} is {seconds_text(lag.seconds)} behind", "see docs/scaling.md")
-    if not isinstance(standing.lake, Silent) and standing.lake.cut is None:
-        yield Verdict(BUSY, "nothing is published in the lake yet")
 
 
 def _program(who: str, command: str, words: LastWords) -> Iterator[Verdict]:

@@ -12,7 +12,7 @@ import pytest
 from tests.walbridge.ui.standings import JOB_FAILED, KAFKA_AWAY, NOW, STATES, STREAMING, later
 from walbridge.producer.postgres.slots.slot_row import Prepared, Slot, Source
 from walbridge.status.standing import Lake, Standing, TableState
-from walbridge.ui.history import History
+from walbridge.ui.history import History, Point
 from walbridge.ui.markup import Html, join, tag
 from walbridge.ui.page import TABLES_SHOWN_MAX, View, list_page, pipeline_page
 from walbridge.ui.plot import Series, plot
@@ -156,7 +156,7 @@ def test_pipeline_that_nobody_looked_at_yet_says_so() -> None:
 
 def test_line_has_a_gap_where_a_value_is_not_known() -> None:
     values = [(NOW - timedelta(minutes=5 - n), value) for n, value in enumerate((1.0, 2.0, None, 3.0, None))]
-    figure = plot("Lag", [Series("Kafka", 1, values)], NOW, lambda value: f"{value:g} s", 1.0)
+    figure = plot("Lag", [Series("Kafka", 1, values)], NOW, lambda value: f"{value:g} s", (1.0,))
 
     (path,) = re.findall(r' d="([^"]*)"', figure)
     assert (path.count("M"), path.count("L")) == (2, 1)
@@ -177,10 +177,43 @@ def test_figure_begins_where_something_is_known_an_hour_ago_at_least(
     minutes: int, begin: str, times: list[str]
 ) -> None:
     now = NOW.replace(second=0)
-    figure = plot("Lag", [Series("Kafka", 1, [(now - timedelta(minutes=minutes), 1.0), (now, 2.0)])], now, str, 1.0)
+    figure = plot("Lag", [Series("Kafka", 1, [(now - timedelta(minutes=minutes), 1.0), (now, 2.0)])], now, str, (1.0,))
 
     assert f"since {begin} UTC" in figure
     assert re.findall(r'class="hour">([^<]*)<', figure) == times
+
+
+@pytest.mark.parametrize(
+    ("most_s", "scale"),
+    [
+        (0, ["0 s", "0.5 s", "1 s"]),
+        (40, ["0 s", "30 s", "1 min"]),
+        (249, ["0 s", "2.5 min", "5 min"]),
+        (4000, ["0 s", "1 h", "2 h"]),
+        (90_000, ["0 s", "1 d", "2 d"]),
+        (900_000, ["0 s", "10 d", "20 d"]),
+    ],
+)
+def test_scale_of_a_lag_ends_at_a_round_time(most_s: float, scale: list[str]) -> None:
+    point = Point(NOW, 0.0, most_s, 0, 0, 0)
+    page = pipeline_page(View("shop", STREAMING, [point]), [], NOW)
+
+    assert re.findall(r'class="value">([^<]*)<', page)[:3] == scale
+
+
+def test_lake_of_another_pipeline_is_told_in_the_flow() -> None:
+    """It said that nothing is published yet."""
+    assert isinstance(STREAMING.lake, Lake)
+    view = View("shop", replace(STREAMING, lake=replace(STREAMING.lake, pipeline="other")))
+
+    assert "belongs to pipeline other" in Outline(pipeline_page(view, [view], NOW)).texts
+
+
+def test_list_tells_of_those_that_do_not_stream() -> None:
+    crm = View("crm", KAFKA_AWAY)
+
+    assert "crm: Kafka does not answer" in Outline(list_page([View("shop", STREAMING), crm], NOW)).texts
+    assert "all pipelines are streaming" in Outline(list_page([View("shop", STREAMING)], NOW)).texts
 
 
 def test_markup_escapes_all_but_markup() -> None:

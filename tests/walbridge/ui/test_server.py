@@ -78,6 +78,8 @@ def test_token_is_asked_for_and_taken_as_bearer_or_password(pages: Pages) -> Non
     with UiServer("127.0.0.1", 0, pages, TOKEN) as server:
         code, headers, body = asked(server, "/")
         assert (code, headers["WWW-Authenticate"].split()[0], "shop" in body) == (401, "Basic", False)
+        code, headers, _ = asked(server, "/", **{"X-Refresh": "1"})
+        assert (code, "WWW-Authenticate" in headers) == (401, False)
         assert asked(server, "/style.css")[0] == 401
         assert asked(server, "/", Authorization=f"Bearer {TOKEN}", Host="walbridge.internal")[0] == 200
         basic = base64.b64encode(f"anybody:{TOKEN}".encode()).decode()

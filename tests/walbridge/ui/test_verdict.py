@@ -12,7 +12,7 @@ from tests.walbridge.ui.standings import AWAY, LOST, NOW, RUN, STATES, later
 from walbridge.producer.postgres.slots.slot_row import Prepared, Source
 from walbridge.schemas.control.run_record import NEVER_RAN, End, How, LastWords
 from walbridge.schemas.control.table_progress import FIRST_COPY_WAITS
-from walbridge.status.standing import Lake, LeftOut, Published, Standing
+from walbridge.status.standing import Copying, Lake, LeftOut, Published, Standing
 from walbridge.ui.verdict import Verdict, table_rows, verdict
 from walbridge.verify.metrics import VerifyMetrics
 from walbridge.verify.report import TableResult
@@ -149,6 +149,14 @@ def test_lake_without_a_published_state_is_being_filled() -> None:
     assert empty == Verdict("busy", "nothing is published in the lake yet")
 
 
+def test_first_copy_is_told_before_that_nothing_is_published_yet() -> None:
+    there = STATES["streaming"]
+    assert isinstance(there.lake, Lake)
+    published = Published("copying", None, copying=(Copying("public.orders", 12, 90, None),))
+
+    assert verdict(replace(there, published=published, lake=replace(there.lake, cut=None))).text == "copying 1 table"
+
+
 def test_tables_that_need_somebody_come_first_and_those_that_are_copied_next() -> None:
     rows = table_rows(STATES["stale"])
     copied = table_rows(STATES["copied"])
@@ -167,4 +175,5 @@ def test_lake_of_another_pipeline_shows_none_of_its_tables() -> None:
     foreign = replace(STATES["streaming"], lake=replace(lake, pipeline="other"))
 
     assert (verdict(foreign).text, table_rows(foreign)) == ("the lake belongs to another pipeline", [])
+    assert "give this pipeline its own [lake] path" in (verdict(foreign).remedy or "")
     assert table_rows(replace(foreign, lake=AWAY)) == []
