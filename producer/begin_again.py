@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import structlog
 
-from walbridge.producer.copying.next_epoch import OtherCluster, begins_again, next_epoch
+from walbridge.producer.copying.next_epoch import OtherCluster, begins_again, metadata_begins_at, next_epoch
 from walbridge.producer.first_copy import fit_tables, report_waiting
 from walbridge.producer.follow import read_own_progress
 from walbridge.producer.guards.source_watch import SourceWatch
@@ -142,6 +142,8 @@ def _creating(
     if last.system_id != server.system_id:
         published = catalog.published_tables(connection, settings.postgres.publication_names)
         others = OtherCluster({table.qualified_name: table.relation_id for table in published}, end)
+    if METADATA_OPTION in last.options:
+        last = replace(last, options={**last.options, METADATA_OPTION: str(metadata_begins_at(last, end))})
     records = parts.tables.versions.newest(last.tables)
     return next_epoch(
         last,

@@ -13,7 +13,7 @@ import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.copying.next_epoch import begins_again
+from walbridge.producer.copying.next_epoch import begins_again, metadata_begins_at
 from walbridge.producer.first_copy import report_waiting
 from walbridge.producer.guards.start import (
     refuse_bad_beginning,
@@ -25,6 +25,7 @@ from walbridge.producer.guards.start import (
 from walbridge.producer.guards.unfit.named_objects import named_object_faults
 from walbridge.producer.guards.unfit.publication_faults import brittle_lists
 from walbridge.producer.kafka.control_topics import MetadataWriter, read_metadata, read_progress, refuse_overtaken
+from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.table_requests import copy_of_all_asked
 from walbridge.producer.kafka.topic_specs import control_topics
@@ -45,7 +46,7 @@ from walbridge.schemas.control.progress_record import DDL_OPTION, METADATA_OPTIO
 from walbridge.schemas.control.table_request import READ_OPTION
 from walbridge.schemas.errors import OperatorError, StreamLost
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.topics import progress_topic
+from walbridge.schemas.topics import metadata_topic, progress_topic
 
 log = structlog.get_logger()
 
@@ -169,7 +170,10 @@ def transactional_id(settings: Settings, system_id: str) -> str:
 
 def known_relations(settings: Settings, progress: Progress | None) -> tuple[RelationCache, int]:
     """What the metadata topic holds, and its end."""
-    begins_at = int(progress.options.get(METADATA_OPTION, 0)) if progress is not None else 0
+    begins_at = 0
+    if progress is not None and METADATA_OPTION in progress.options:
+        with PartitionLog(settings, metadata_topic(settings.name), 0) as topic:
+            begins_at = metadata_begins_at(progress, topic.bounds()[1])
     cache = RelationCache(settings.name, read_metadata(settings, 0, begins_at)[0] if begins_at else ())
     cache.begin_at(begins_at)
     known, end = read_metadata(settings, begins_at)

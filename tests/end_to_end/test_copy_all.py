@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.faults.followed import wait_until_current
 from tests.faults.refusals.test_guards_server import SETTINGS, replace_cluster
+from tests.faults.topic_life import TopicLife
 from tests.fix_pipeline import PipelineUnderTest
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
@@ -16,6 +17,7 @@ from walbridge.check.verb import all_findings
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.topics import metadata_topic
 from walbridge.spark_consumer.read import tables_at
 from walbridge.tables.copy_all import copy_all
 
@@ -80,6 +82,8 @@ def test_tables_of_another_cluster_take_the_place_of_those_of_the_same_names(
             execute("INSERT INTO t VALUES (1); INSERT INTO u VALUES (2, 'u')")
             producer.publish("t", "u")
             running = producer.start_streaming()
+            for number in range(3):
+                execute(f"ALTER TABLE u ADD v{number} int; INSERT INTO u VALUES ({number + 3}, 'more')")
             pipeline.check_equal()
             running.stop()
             before = {entry.name: entry for entry in pipeline.published()[-1].tables}
@@ -99,7 +103,7 @@ def test_tables_of_another_cluster_take_the_place_of_those_of_the_same_names(
                 name: ("stale", e.path, e.version) for name, e in before.items()
             }
 
-            producer.start_streaming()
+            running = producer.start_streaming()
             wait_until_current(producer)
             execute("INSERT INTO t VALUES (11); UPDATE u SET v = 'newer'")
             pipeline.check_equal()
@@ -109,5 +113,14 @@ def test_tables_of_another_cluster_take_the_place_of_those_of_the_same_names(
                 n: ("current", e.topic, e.path) for n, e in before.items()
             }
             assert sorted(row["id"] for row in pipeline.contents("t")) == [10, 11]
+
+            # Its records begin at 0 again, where those of the cluster before were.
+            running.stop()
+            TopicLife(producer).delete(metadata_topic(producer.name))
+            assert copy_all(pipeline.settings, wait=False, say=print) == 0
+            producer.start_streaming()
+            wait_until_current(producer)
+            execute("INSERT INTO t VALUES (12)")
+            pipeline.check_equal()
         finally:
             producer.kill_all()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from walbridge.producer.batch.progress import Batch, ProgressTracker
-from walbridge.producer.copying.next_epoch import OtherCluster, begins_again, next_epoch
+from walbridge.producer.copying.next_epoch import OtherCluster, begins_again, metadata_begins_at, next_epoch
 from walbridge.schemas.control.cut import chain_break
 from walbridge.schemas.control.progress_record import Progress, Split, decode_progress, encode_progress
 from walbridge.schemas.control.table_progress import TableCopy, TableProgress
@@ -123,3 +123,11 @@ def test_partitions_that_the_topics_were_made_with_are_those_of_the_old_epoch() 
     last = replace(LAST, options=LAST.options | {"walbridge.partitions": "3"})
     assert following(last).options["walbridge.partitions"] == "3"
     assert "walbridge.partitions" not in following().options
+
+
+@pytest.mark.parametrize(("metadata_end", "begins_at"), [(40, 40), (41, 40), (39, 0), (0, 0)])
+def test_metadata_topic_that_was_made_anew_is_of_this_cluster_alone(metadata_end: int, begins_at: int) -> None:
+    """I2: what its records say of relation ids holds from the first one on."""
+    progress = replace(LAST, options={"walbridge.metadata_from": "40"})
+    assert metadata_begins_at(progress, metadata_end) == begins_at
+    assert metadata_begins_at(LAST, metadata_end) == 0
