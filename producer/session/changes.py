@@ -16,9 +16,9 @@ from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Updat
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.copies.state.whole_copy import WholeCopy
 from walbridge.producer.session.copies.table_copies import TableCopies
-from walbridge.producer.session.dropped_tables import Change, DroppedTables
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables
+from walbridge.producer.session.left_out_tables import Change, LeftOutTables
 from walbridge.producer.session.table_trouble import TableTrouble
 from walbridge.producer.session.transactions.session_relations import SessionRelations
 from walbridge.producer.session.transactions.transaction import OpenTransaction
@@ -48,17 +48,17 @@ class Changes:
         self._relations = relations
         self._fast_path = fast_path
         self._drops_on_unknown_value = drops_on_unknown_value
-        self.dropped = DroppedTables(out, tables, relations, followed)
+        self.left_out = LeftOutTables(out, tables, relations, followed)
         self.trouble: TableTrouble | None = None
         self.copies: TableCopies | None = None
         """Tables that are copied beside the stream; None where none is."""
 
-    def rest_of(self, change: Change, transaction: OpenTransaction) -> Change | None:
+    def followed_part(self, change: Change, transaction: OpenTransaction) -> Change | None:
         """The part of a change that is of tables that are followed; None where nothing is left."""
         if self.copies is not None and self.copies.whole is not None:
             rest = self._set_aside(change, self.copies.whole, transaction)
-            return None if rest is None else self.dropped.rest_of(rest, transaction)
-        return self.dropped.rest_of(change, transaction)
+            return None if rest is None else self.left_out.followed_part(rest, transaction)
+        return self.left_out.followed_part(change, transaction)
 
     def _set_aside(self, change: Change, whole: WholeCopy, transaction: OpenTransaction) -> Change | None:
         """Without what is of the table that is copied in one piece: that waits for its rows."""
@@ -107,7 +107,7 @@ class Changes:
         """A change of which nothing can be published: the table is left before it."""
         at = transaction.position
         if self._drops_on_unknown_value and isinstance(error, UnknownValue):
-            self.dropped.drop(writer.relation, at, error)
+            self.left_out.drop(writer.relation, at, error)
             if self.copies is not None:
                 self.copies.let_go(writer.relation.table.relation_id)
             return

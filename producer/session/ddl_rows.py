@@ -20,7 +20,7 @@ from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Binary, Insert, Relation, Truncate
 from walbridge.producer.relations.tables import Tables
-from walbridge.producer.session.dropped_tables import Change, DroppedTables
+from walbridge.producer.session.left_out_tables import Change, LeftOutTables
 from walbridge.producer.session.table_trouble import TableTrouble
 from walbridge.producer.session.transactions.session_relations import SessionRelations
 from walbridge.producer.session.transactions.transaction import OpenTransaction
@@ -40,11 +40,11 @@ class DdlRows:
         tables: Tables,
         watch: SourceWatch,
         relations: SessionRelations,
-        dropped: DroppedTables,
+        left_out: LeftOutTables,
         trouble: TableTrouble,
     ) -> None:
         self._out, self._tables, self._watch = out, tables, watch
-        self._relations, self._dropped, self._trouble = relations, dropped, trouble
+        self._relations, self._left_out, self._trouble = relations, left_out, trouble
         self._is_ours: dict[int, bool] = {}
 
     def is_one(self, change: Change) -> bool:
@@ -61,7 +61,7 @@ class DdlRows:
                 return False
             known = self._is_ours[relation_id] = is_ddl_table(relation.namespace, relation.name)
             if known:
-                self._dropped.add(relation_id)
+                self._left_out.add(relation_id)
         return known
 
     def receive(self, change: Change, transaction: OpenTransaction) -> None:
@@ -83,7 +83,7 @@ class DdlRows:
         current = {
             each
             for each, table in known.items()
-            if table.state == CURRENT and each not in self._out.batch.dropped and not self._dropped.has(each)
+            if table.state == CURRENT and each not in self._out.batch.dropped and not self._left_out.has(each)
         }
         if told.event == REWRITE:
             if told.keeps_values or self._is_widened(told):

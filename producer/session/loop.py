@@ -15,7 +15,7 @@ from functools import partial
 from walbridge.producer.pgoutput.decoder import decode_message
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, decode_keepalive, sent_us
 from walbridge.producer.pgoutput.messages import Begin, Commit, LogicalMessage, Message, Origin, Relation, Type
-from walbridge.producer.session.dropped_tables import Change
+from walbridge.producer.session.left_out_tables import Change
 from walbridge.producer.session.outdated_session import refuse_outdated
 from walbridge.producer.session.parts import SessionParts
 from walbridge.producer.session.transactions.pending_transactions import PENDING_MESSAGES
@@ -91,7 +91,7 @@ class Session:
 
     def _publish(self, message: Change) -> None:
         transaction = self._transactions.inside()
-        change = self._changes.rest_of(message, transaction)
+        change = self._changes.followed_part(message, transaction)
         if change is None:
             if len(self._transactions.unhashed) >= UNPUBLISHED_MAX:  # no batch closes, which would free them
                 self._transactions.digest()

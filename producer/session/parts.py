@@ -85,10 +85,10 @@ class SessionParts:
             self.followed,
             drops_on_unknown_value=limits.on_unknown_value == "stale",
         )
-        dropped = self.changes.dropped
-        self._trouble = TableTrouble(limits, out, tables, watch, self.followed, dropped, self.announced)
+        left_out = self.changes.left_out
+        self._trouble = TableTrouble(limits, out, tables, watch, self.followed, left_out, self.announced)
         self.changes.trouble = self._trouble
-        self.ddl = DdlRows(out, tables, watch, relations, dropped, self._trouble)
+        self.ddl = DdlRows(out, tables, watch, relations, left_out, self._trouble)
         self._renamed = RenamedTables(tables, out, watch, self.fast_path)
         self.cuts = CutMaker(
             limits.idle_cut_interval_ms,
@@ -112,7 +112,7 @@ class SessionParts:
 
     def copy_with(self, reader: CopyReader, requests: TableRequests | None) -> TableCopies:
         """Have tables copied beside the stream."""
-        dropped, leave = self.changes.dropped, partial(self._trouble.leave, is_mended_by_copy=False)
+        left_out, leave = self.changes.left_out, partial(self._trouble.leave, is_mended_by_copy=False)
         self.copies = TableCopies(
             self.settings,
             self.stream,
@@ -123,10 +123,10 @@ class SessionParts:
             CopyRecords(self.out, self.tables, self.cuts, self.stream.keep_alive, leave),
             RequestedTables(self.out.tracker, self._watch, requests),
             queue=partial(RecordQueue.beside, self.settings, self._spool),
-            follow=dropped.follow,
-            leave_out=dropped.add,
+            follow=left_out.follow,
+            leave_out=left_out.add,
             is_told_since=self.followed.is_told_since,
         )
         self.changes.copies, self._trouble.copies = self.copies, self.copies
-        dropped.on_left_out = self.copies.notice
+        left_out.on_left_out = self.copies.notice
         return self.copies

@@ -22,8 +22,8 @@ from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.announced_tables import AnnouncedTables
 from walbridge.producer.session.copies.table_copies import TableCopies
-from walbridge.producer.session.dropped_tables import DroppedTables
 from walbridge.producer.session.followed_tables import FollowedTables
+from walbridge.producer.session.left_out_tables import LeftOutTables
 from walbridge.producer.session.transactions.transaction import OpenTransaction
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.table_progress import GIVEN_UP, QUARANTINED, TableProgress
@@ -48,13 +48,13 @@ class TableTrouble:
         tables: Tables,
         watch: SourceWatch,
         followed: FollowedTables,
-        dropped: DroppedTables,
+        left_out: LeftOutTables,
         announced: AnnouncedTables,
     ) -> None:
         self.copies: TableCopies | None = None
         self._policy = limits.on_table_error
         self._out, self._tables, self._watch = out, tables, watch
-        self._followed, self._dropped, self.announced = followed, dropped, announced
+        self._followed, self._left_out, self.announced = followed, left_out, announced
 
     def is_left(self, relation_id: int, transaction: OpenTransaction) -> bool:
         """Asked before a change of a table that is followed is published: whether it is not to be."""
@@ -93,7 +93,7 @@ class TableTrouble:
         """The table left the publication or is gone: the cut that was made just now says so."""
         self._followed.drop(relation_id)
         if relation_id in self._watch.gone:
-            self._dropped.add(relation_id)  # its last changes may be yet to come
+            self._left_out.add(relation_id)  # its last changes may be yet to come
         if self.copies is not None:
             self.copies.let_go(relation_id)
 
@@ -126,7 +126,7 @@ class TableTrouble:
             after = replace(after, topic=relation.topic, topic_id=GIVEN_UP)
         self._out.leave_table(relation, position, after)
         self._followed.drop(relation_id)
-        self._dropped.add(relation_id)
+        self._left_out.add(relation_id)
         self._tables.writers.forget(relation_id)
         if self.copies is not None:
             self.copies.let_go(relation_id)

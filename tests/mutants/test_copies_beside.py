@@ -28,7 +28,7 @@ from walbridge.producer.session.copies.state.reading import CopyReading
 from walbridge.producer.session.copies.state.tables_to_copy import TablesToCopy
 from walbridge.producer.session.copies.steps import CopySteps
 from walbridge.producer.session.copies.table_copies import TableCopies
-from walbridge.producer.session.dropped_tables import DroppedTables
+from walbridge.producer.session.left_out_tables import LeftOutTables
 from walbridge.producer.session.loop import Session
 from walbridge.producer.session.table_trouble import TableTrouble
 
@@ -55,11 +55,11 @@ NOTICED = {
         altered.test_rows_of_a_table_that_is_dropped_while_they_are_read_do_not_enter,
     ),
     "a table that is copied is left out all the same": noticed(
-        DroppedTables.follow, "self._followed.add(relation_id)", "pass",
+        LeftOutTables.follow, "self._followed.add(relation_id)", "pass",
         begin.test_changes_are_published_from_the_beginning_on_whatever_is_read,
     ),
     "what was left out once is left out for good": noticed(
-        DroppedTables.follow, "self._left.discard(relation_id)", "pass",
+        LeftOutTables.follow, "self._left_out.discard(relation_id)", "pass",
         begin.test_changes_of_a_table_that_was_left_out_are_published_from_the_beginning_on,
     ),
     # When something may happen.

@@ -74,10 +74,10 @@ from walbridge.producer.relations.relation_cache import RelationCache
 from walbridge.producer.relations.table_topics import TableTopics
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.changes import Changes
-from walbridge.producer.session.dropped_tables import DroppedTables
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.keepalives import Keepalives
+from walbridge.producer.session.left_out_tables import LeftOutTables
 from walbridge.producer.session.logical_messages import LogicalMessages
 from walbridge.producer.session.table_trouble import TableTrouble
 from walbridge.producer.session.transactions.pending_transactions import PendingTransactions
@@ -403,7 +403,7 @@ NOTICED = {
         test_loop.test_table_is_left_at_an_update_without_its_old_row_under_full_identity_on_the_short_way_too,
     ),
     "a table of which a value is nowhere is followed on": Noticed(
-        Mutant(DroppedTables.drop, "self._followed.drop(table.relation_id)", "pass"),
+        Mutant(LeftOutTables.drop, "self._followed.drop(table.relation_id)", "pass"),
         test_changes.test_table_is_left_at_the_row_without_a_value_and_nothing_of_it_comes_after,
     ),
     "events of a change share their ordinal": Noticed(
@@ -473,11 +473,11 @@ NOTICED = {
         test_streamed.test_changes_of_a_savepoint_that_is_rolled_back_are_void_and_no_others,
     ),
     "a table that was left is published on": Noticed(
-        Mutant(DroppedTables._is_published, "relation_id in self._left", "False"),
+        Mutant(LeftOutTables._is_published, "relation_id in self._left_out", "False"),
         test_left_out.test_table_that_was_left_out_before_is_left_out_without_another_word,
     ),
     "a table that came after the copy stops the others": Noticed(
-        Mutant(DroppedTables._is_published, "relation_id not in self._followed", "False"),
+        Mutant(LeftOutTables._is_published, "relation_id not in self._followed", "False"),
         test_left_out.test_table_that_came_after_the_copy_is_left_out_and_told_with_the_cut_that_passes_it,
     ),
     "a logical message is published twice": Noticed(

@@ -50,7 +50,7 @@ _MODULES = (
     "walbridge.producer.session.copies.records",
     "walbridge.producer.session.copies.steps",
     "walbridge.producer.session.copies.whole_steps",
-    "walbridge.producer.session.dropped_tables",
+    "walbridge.producer.session.left_out_tables",
     "walbridge.producer.session.keepalives",
     "walbridge.producer.session.renamed_tables",
     "walbridge.producer.session.transactions.replay",

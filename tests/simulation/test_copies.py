@@ -21,7 +21,7 @@ from walbridge.producer.session.copies.chunk_rows import rows_at_end
 from walbridge.producer.session.copies.questions import CopyQuestions
 from walbridge.producer.session.copies.records import CopyRecords
 from walbridge.producer.session.copies.state.copied_table import CopiedTable
-from walbridge.producer.session.dropped_tables import DroppedTables
+from walbridge.producer.session.left_out_tables import LeftOutTables
 from walbridge.producer.session.loop import Session
 
 COMES = Case(has_copy=True)
@@ -78,7 +78,7 @@ MUTANTS = {
         Changes._begin, "self.copies.has_copy(relation_id)", "False", seed=17
     ),
     "a table that is copied is left out all the same": Mutant(
-        DroppedTables.follow, "self._followed.add(relation_id)", "pass"
+        LeftOutTables.follow, "self._followed.add(relation_id)", "pass"
     ),
     "a window is not told what was received before it": Mutant(
         CopyQuestions._ask_for_chunk,

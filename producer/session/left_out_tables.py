@@ -37,7 +37,7 @@ MADE_AGAIN = "made again under its name"
 CAME_BACK = "back in the publication after it left"
 
 
-class DroppedTables:
+class LeftOutTables:
     """The tables of one session whose changes are left out.
 
     Attributes:
@@ -51,12 +51,12 @@ class DroppedTables:
         self._relations = relations
         self._followed = followed
         known = out.tracker.progress.tables
-        self._left = {
+        self._left_out = {
             each for each, table in known.items() if table.state in (STALE, QUARANTINED) or is_begun_anew(table)
         }
 
-    def rest_of(self, change: Change, transaction: OpenTransaction) -> Change | None:
-        """What is to be published of a change.
+    def followed_part(self, change: Change, transaction: OpenTransaction) -> Change | None:
+        """What is to be published of a change: all of it, or a TRUNCATE of fewer tables; None where nothing is.
 
         Raises:
             OperatorError: it is of a relation that the stream did not announce.
@@ -68,7 +68,7 @@ class DroppedTables:
         return change if self._is_published(change.relation_id, transaction) else None
 
     def _is_published(self, relation_id: int, transaction: OpenTransaction) -> bool:
-        if relation_id in self._left:
+        if relation_id in self._left_out:
             return False
         if relation_id not in self._followed:
             self._leave_out(relation_id, transaction)
@@ -77,16 +77,16 @@ class DroppedTables:
 
     def add(self, relation_id: int) -> None:
         """Leave out the table, of which progress tells why."""
-        self._left.add(relation_id)
+        self._left_out.add(relation_id)
 
     def has(self, relation_id: int) -> bool:
         """Whether the table is left out."""
-        return relation_id in self._left
+        return relation_id in self._left_out
 
     def follow(self, relation_id: int) -> None:
         """The table is followed from here on."""
         self._followed.add(relation_id)
-        self._left.discard(relation_id)
+        self._left_out.discard(relation_id)
 
     def _leave_out(self, relation_id: int, transaction: OpenTransaction) -> None:
         """The first change of a table without a copy."""
@@ -100,7 +100,7 @@ class DroppedTables:
         known = tables.get(relation_id, TableProgress(relation_id, STALE))
         since = transaction.begin.final_lsn
         tracker.remember_tables({relation_id: replace(known, state=STALE, name=name, since=since, why=why)})
-        self._left.add(relation_id)
+        self._left_out.add(relation_id)
         if self.on_left_out is not None:
             log.info("table came after the copy: it is copied next", table=name, relation_id=relation_id, reason=why)
             self.on_left_out(relation_id)
@@ -116,7 +116,7 @@ class DroppedTables:
     def drop(self, relation: RelationRecord, position: Position, reason: UnknownValue) -> None:
         """Nothing of this table is published from here on; the open batch's cut and progress say so."""
         table = relation.table
-        self._left.add(table.relation_id)
+        self._left_out.add(table.relation_id)
         self._followed.drop(table.relation_id)
         self._out.drop_table(relation, position, STALE, reason.what)
         log.warning(
