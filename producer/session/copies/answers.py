@@ -117,7 +117,7 @@ class CopyAnswers:
                 chunk.window.show(snapshot)
             case ChunkRead():
                 chunk.finish_reading(answer)
-                self._reading.rest(answer.size_bytes)
+                self._reading.throttle(answer.size_bytes)
                 self._reading.end()
 
     def put_off(self, relation_id: int, error: BaseException) -> None:

@@ -26,7 +26,7 @@ class CopyQuestions:
     def read_on(self) -> None:
         """Ask for the next range of a table while rows of it wait to enter."""
         for copied in self._reading.copied.values():
-            if copied.chunks and copied.is_due and not self._reading.rest_s and copied.may_read_on:
+            if copied.chunks and copied.is_due and not self._reading.throttled_s and copied.may_read_on:
                 self._ask_for_chunk(copied)
                 return
 
@@ -57,14 +57,14 @@ class CopyQuestions:
             return False
         table = self._reading.to_copy.published.get(relation_id)
         if copied.chunks:
-            if copied.may_read_on and not self._reading.rest_s:
+            if copied.may_read_on and not self._reading.throttled_s:
                 self._ask_for_chunk(copied)
             return True  # they enter first
         if copied.found is None or copied.is_altered or (table is not None and copied.is_renamed(table)):
             if table is not None:
                 self._ask_what(table)
             return table is not None
-        if self._reading.rest_s:
+        if self._reading.throttled_s:
             return True
         self._ask_for_chunk(copied)
         return True

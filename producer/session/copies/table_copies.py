@@ -142,7 +142,7 @@ class TableCopies:
             return AT_ONCE_S
         if self._reading.asked is not None or open_chunks:
             return ANSWER_S
-        return min(self._reading.rest_s or 1.0, 1.0)
+        return min(self._reading.throttled_s or 1.0, 1.0)
 
     @property
     def is_at_rest(self) -> bool:

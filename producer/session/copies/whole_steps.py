@@ -168,7 +168,7 @@ class WholeSteps:
         is_late = whole.read is not None or waited_s * 1000 >= self._limits.batch_ms_max
         return (
             whole.rows_due > 0
-            and not self._reading.rest_s
+            and not self._reading.throttled_s
             and (is_late or whole.bytes_due >= ROWS_BYTES or whole.rows_due >= self._limits.batch_rows_max)
         )
 
@@ -183,7 +183,7 @@ class WholeSteps:
         self._reading.asked_s = self._entered_s
         if not self._records.enter_rows(whole.writer, whole.rows(), at, progress, self._stream.received):
             return
-        self._reading.rest(whole.bytes_taken - size_bytes)
+        self._reading.throttle(whole.bytes_taken - size_bytes)
         self._entered_s = time.monotonic()
 
     def _enter_changes(self, whole: WholeCopy) -> bool:

@@ -35,10 +35,11 @@ class CopyReading:
     asked: int | None = None
     found: TableFound | None = None
     bytes_per_s: int = 0
-    """What is read of all tables together; 0: no limit."""
+    """The most that is read of all tables together; 0: no limit."""
     asked_s: float = 0.0
-    rests_until_s: float = 0.0
-    """No chunk is asked for before."""
+    """When the question was asked whose answer is due, on the monotonic clock."""
+    throttled_until_s: float = 0.0
+    """No chunk is asked for before this moment of the monotonic clock."""
     whole: WholeCopy | None = None
     waits: CopyWaits = field(default_factory=CopyWaits)
 
@@ -59,14 +60,15 @@ class CopyReading:
         self.reader.ask(wanted)
 
     @property
-    def rest_s(self) -> float:
-        """How long no chunk is to be asked for, so that the limit is kept."""
-        return max(0.0, self.rests_until_s - time.monotonic())
+    def throttled_s(self) -> float:
+        """For how long no chunk is to be asked for, so that ``bytes_per_s`` is kept."""
+        return max(0.0, self.throttled_until_s - time.monotonic())
 
-    def rest(self, size_bytes: int) -> None:
+    def throttle(self, size_bytes: int) -> None:
         """What was asked for last is read; it has so many bytes."""
+        # From when it was asked for: the time that reading took counts as well.
         if self.bytes_per_s:
-            self.rests_until_s = self.asked_s + size_bytes / self.bytes_per_s
+            self.throttled_until_s = self.asked_s + size_bytes / self.bytes_per_s
 
     def end(self) -> None:
         """No answer is due any more: it has been used, or it is void."""
