@@ -97,7 +97,7 @@ class PlanRunner:
         known, relations = self.known(plan)
         if is_open and not known.tables:
             raise known.troubles[-1].error  # its row in _cuts is of a plan with tables
-        plan = state.placed(known, relations)
+        plan = state.with_folders(known, relations)
         if plan.tables and not is_open:
             kill_point("job:before-plan")
             self.manifest.append(state.planned(plan, relations))

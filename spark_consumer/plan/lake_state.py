@@ -118,7 +118,7 @@ class LakeState:
         """Relations whose tables take no changes until a copy of them ends."""
         return frozenset(key for key, entry in self._entries_in(epoch).items() if entry.state in LEFT)
 
-    def placed(self, plan: Plan, relations: Relations) -> Plan:
+    def with_folders(self, plan: Plan, relations: Relations) -> Plan:
         """The plan with a folder for each table that the lake does not have yet: that of its name, if it is free.
 
         A folder is its table's for life, whatever the table is called. A table that is copied into another topic gets

@@ -57,7 +57,7 @@ class TablePlan:
     swapped: CopyFrom | None = None
     """The copy beside the stream that ends in this plan, and takes the table's place."""
     path: str = ""
-    """Of its folder; of a table that the lake does not have yet once that is chosen (``LakeState.placed``)."""
+    """Of its folder; of a table that the lake does not have yet once that is chosen (``LakeState.with_folders``)."""
 
     @property
     def follows_source(self) -> bool:

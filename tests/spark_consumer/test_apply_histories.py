@@ -71,7 +71,7 @@ class Follower:
         heads = {} if self.head is None else {self.head.relation_id: self.head}
         made = make_plan([(0, cut(self.cut_id, self.of, len(log.rows), first + barriers, world.lsn))], heads)
         relations = {self.of.schema_id: self.of}
-        plan = LakeState(PIPELINE).placed(made, relations)
+        plan = LakeState(PIPELINE).with_folders(made, relations)
         # So must records that are decoded without their large values.
         self.patch.setattr(change_reader, "LARGE_BYTES", world.random.choice([150, 250, 2**18]))
         self.patch.setattr(large_values, "VALUE_BYTES_MAX", world.random.choice([0, 10]))

@@ -46,12 +46,12 @@ def test_tables_that_go_on_or_wait_for_a_copy_have_not_left() -> None:
 def test_folder_is_held_until_it_is_deleted(again: int) -> None:
     held = state()
     new = replace(touched(head(again), None), topic=A.topic)
-    assert held.placed(plan(2, new), RELATIONS).tables[0].path == "public/a_2"
+    assert held.with_folders(plan(2, new), RELATIONS).tables[0].path == "public/a_2"
     done = after(held, 2, TableHead(again, A.topic, "public/a_2", 0, BY_ID[again].schema_id, "current"))
     assert (paths(done), done.entries[again].path) == ([FOLDER], "public/a_2")
 
     free = LakeState.after("p", held.republished(without_folders(held.entries, {FOLDER})))
-    assert free.placed(plan(2, new), RELATIONS).tables[0].path == FOLDER
+    assert free.with_folders(plan(2, new), RELATIONS).tables[0].path == FOLDER
 
 
 @pytest.mark.parametrize("system_id", ["7", "8"], ids=["same cluster", "another cluster"])

@@ -253,7 +253,7 @@ def test_states_follow_any_plans(steps: list[tuple[dict[int, str], bool, bool]])
 
 
 def folders(state: LakeState, *tables: TablePlan) -> list[str]:
-    return [table.path for table in state.placed(plan(9, *tables), RELATIONS).tables]
+    return [table.path for table in state.with_folders(plan(9, *tables), RELATIONS).tables]
 
 
 def test_a_new_table_has_the_folder_of_its_name_if_no_other_one_has_it() -> None:
