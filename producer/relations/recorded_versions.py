@@ -71,7 +71,7 @@ class RecordedVersions:
 
     def is_free_name(self, name: Name) -> bool:
         """Whether no relation was last recorded under it."""
-        return self._cache.called(".".join(name)) is None
+        return self._cache.named(".".join(name)) is None
 
     def is_recorded_topic(self, topic: str) -> bool:
         """Whether events of any relation, of whatever cluster, ever went there."""
@@ -111,7 +111,7 @@ class RecordedVersions:
     def _notice_displaced(self, new: Iterable[RelationRecord | TypeRecord]) -> None:
         for record in new:
             if isinstance(record, RelationRecord):
-                other = self._cache.called(record.table.qualified_name)
+                other = self._cache.named(record.table.qualified_name)
                 if other is not None and other.table.relation_id != record.table.relation_id:
                     self._displaced.add(other.table.relation_id)
 

@@ -20,22 +20,26 @@ from walbridge.schemas.table_schema import TableSchema
 
 
 @dataclass(frozen=True, slots=True)
-class TopicPlace:
-    """Where the events of a table go."""
+class DataTopic:
+    """The topic that a table's events go to."""
 
-    topic: str
+    name: str
     partition_count: int
 
 
 def _is_alike(one: RelationRecord, other: RelationRecord) -> bool:
-    """Whether two records differ in their relation at most."""
+    """Whether two records differ at most in the id of their relation."""
     relation_id = one.table.relation_id
     return one == replace(other, table=replace(other.table, relation_id=relation_id))
 
 
 def is_key_of(version: RelationRecord, table: TableSchema, pipeline: str) -> bool:
-    """Whether the key of that version is the table's, whatever the table was called, which the namespace says."""
+    """Whether the key of that version, which has one, is the key that the table has now.
+
+    The table may have had another name then. Its key schema has that name as its namespace, which is not compared.
+    """
     key = json.loads(version.key_schema or "null")
+    # Fields that are no column: the one of exceptional texts, and that of no bytes whose name ends in the revision.
     ours = (each["name"] for each in key["fields"] if "pg.name" not in each and each["name"] != "_exceptional")
     revision = next((int(name.rpartition("_")[2]) for name in ours), 0)
     wanted = [key_schema(pipeline, table, revision, is_registered=each) for each in (False, True)]
@@ -43,31 +47,46 @@ def is_key_of(version: RelationRecord, table: TableSchema, pipeline: str) -> boo
 
 
 class RelationCache:
-    """Known metadata records, and the current version of each relation in this session."""
+    """All records of the metadata topic, and the newest version of each relation on the present cluster.
+
+    Records of a cluster that the pipeline followed before keep their schema ids for ever. Their relation ids mean
+    nothing any more, so such records are no versions of a relation until they are written again.
+    """
 
     def __init__(self, pipeline: str, known: Iterable[RelationRecord | TypeRecord] = ()) -> None:
         self._pipeline = pipeline
         self._by_key: dict[bytes, RelationRecord | TypeRecord] = {}
-        self._versions: dict[int, list[RelationRecord]] = {}
+        """By the key that the record has in the topic."""
         self._by_schema: dict[str, list[RelationRecord]] = {}
-        self._schemas: dict[str, str] = {}
-        self._ids: dict[str, str] = {}
+        """By the id of the value's schema, of whatever cluster."""
+        self._schema_of_id: dict[str, str] = {}
+        """Schemas of keys and of values, as JSON text."""
+        self._id_of_schema: dict[str, str] = {}
         """The same the other way round, since an id takes long to compute."""
         self._types: dict[int, TypeRecord] = {}
+        """By oid, the newest version of each."""
+        self._versions: dict[int, list[RelationRecord]] = {}
+        """By relation id, in the order in which they were written first."""
         self._newest: dict[int, RelationRecord] = {}
-        self._called: dict[str, int] = {}
-        self._since = 0
-        self._before: set[bytes] = set()
+        """By relation id, the one that was written last."""
+        self._relation_id_of_name: dict[str, int] = {}
+        """By qualified name; what had the name last may be called otherwise by now (``named``)."""
+        self._cluster_begins_at = 0
+        self._of_older_cluster: set[bytes] = set()
+        """Keys of records that no table of this cluster has had written again."""
         for record in known:
             self.remember(record)
 
     def begin_at(self, offset: int) -> None:
-        """What is known lies below this offset of the metadata topic, and is of another cluster: its schema ids stay
-        taken, but its relation ids may mean other tables from here on."""
-        if offset == self._since:
+        """Records of another cluster are known, all below this offset of the metadata topic.
+
+        Their schema ids stay taken, but from here on their relation ids may mean other tables.
+        """
+        # A session that begins again on the same cluster tells the same offset: what was read since then is kept.
+        if offset == self._cluster_begins_at:
             return
-        self._since, self._before = offset, {*self._by_key}
-        for of_relations in (self._versions, self._newest, self._called):
+        self._cluster_begins_at, self._of_older_cluster = offset, {*self._by_key}
+        for of_relations in (self._versions, self._newest, self._relation_id_of_name):
             of_relations.clear()
 
     def remember(self, record: RelationRecord | TypeRecord) -> None:
@@ -85,51 +104,60 @@ class RelationCache:
                 + NEW_PIPELINE,
             )
         if isinstance(record, TypeRecord):
+            # The version decides, in whatever order records were read.
             self._types[record.facts.oid] = max(
                 record, self._types.get(record.facts.oid, record), key=lambda each: each.version
             )
         else:
+            # A version that is written again is the newest once more: the table may have its old columns or name back.
             self._newest[record.table.relation_id] = record
-            self._called[record.table.qualified_name] = record.table.relation_id
-            if other is None or record.key in self._before:
+            self._relation_id_of_name[record.table.qualified_name] = record.table.relation_id
+            if other is None or record.key in self._of_older_cluster:
                 self._versions.setdefault(record.table.relation_id, []).append(record)
             if other is None:
                 self._by_schema.setdefault(record.schema_id, []).append(record)
             self._reserve(record)
         self._by_key[record.key] = record
-        self._before.discard(record.key)
+        self._of_older_cluster.discard(record.key)
 
     def _reserve(self, record: RelationRecord) -> None:
         """From here on its ids mean its schemas."""
         pairs = ((record.schema_id, record.value_schema), (record.key_schema_id, record.key_schema))
         for an_id, schema in pairs:
             if an_id is not None and schema is not None:
-                self._schemas[an_id], self._ids[schema] = schema, an_id
+                self._schema_of_id[an_id], self._id_of_schema[schema] = schema, an_id
 
     def is_known(self, record: RelationRecord | TypeRecord) -> bool:
-        """Whether the metadata topic holds it already; of a relation behind all records of another name or topic,
-        since the last one tells what the table is called and where its events go."""
+        """Whether the metadata topic holds it already, and it need not be written.
+
+        The last record of a relation tells what the table is called and where its events go. So one that is there, but
+        before a record with another name or topic, is not known: it has to be written again.
+        """
         if record.key not in self._by_key or isinstance(record, TypeRecord):
             return record.key in self._by_key
         newest = self._newest.get(record.table.relation_id)
-        told = None if newest is None else (newest.topic, newest.table.qualified_name)
-        return told == (record.topic, record.table.qualified_name)
+        last = None if newest is None else (newest.topic, newest.table.qualified_name)
+        return last == (record.topic, record.table.qualified_name)
 
     def version_of(
-        self, table: TableSchema, place: TopicPlace, *, is_registered: bool = False, is_json: bool = False
+        self, table: TableSchema, topic: DataTopic, *, is_registered: bool = False, is_json: bool = False
     ) -> RelationRecord:
-        """The record of this schema: the known equal one, or a new one with a free id, which is then taken. A new one
-        has no ids of a registry yet; ``is_registered``: it will get some. ``is_json``: of the topic.
+        """The record of this schema: the known equal one, or a new one with a free id, which is then taken.
 
         An id may be of two relations only where all but the relation is equal: readers look a record up by its id.
+
+        Args:
+            is_registered: a registry is to know the schema. A new record has no ids of it yet, and will get some.
+            is_json: events in the topic are JSON.
         """
         key_id, key = self._key_of(table, is_registered=is_registered)
+        # The id is a fingerprint, which other schemas may share; with a revision a schema has another one.
         for revision in count():
             value_id, value = self._value_of(table, revision, is_registered=is_registered)
             others = self._by_schema.get(value_id, ())
             registered = (others[0].value_registry_id, others[0].key_registry_id) if others else (None, None)
             record = RelationRecord(
-                table, place.topic, place.partition_count, value_id, value, key_id, key, revision, *registered, is_json
+                table, topic.name, topic.partition_count, value_id, value, key_id, key, revision, *registered, is_json
             )
             if self._is_free(value_id, value) and all(_is_alike(each, record) for each in others):
                 self._reserve(record)
@@ -137,9 +165,13 @@ class RelationCache:
         raise AssertionError("there is always a free id")
 
     def _value_of(self, table: TableSchema, revision: int, *, is_registered: bool) -> tuple[str, str]:
-        """Of a schema with this revision: as earlier code told it, where the metadata topic has it so."""
+        """Id and text of a row's schema with this revision.
+
+        Without a registry a revision's field has another type. Where the metadata topic holds that schema, it stays so,
+        also once a registry is to know it.
+        """
         found = self._identified(value_schema(self._pipeline, table, revision))
-        if not is_registered or not revision or found[1] in self._ids:
+        if not is_registered or not revision or found[1] in self._id_of_schema:
             return found
         return self._identified(value_schema(self._pipeline, table, revision, is_registered=True))
 
@@ -161,10 +193,10 @@ class RelationCache:
     def _identified(self, schema: Json) -> tuple[str, str]:
         """Id and text of a schema."""
         text = json.dumps(schema)
-        return self._ids.get(text) or schema_id(schema), text
+        return self._id_of_schema.get(text) or schema_id(schema), text
 
     def _is_free(self, an_id: str, schema: str) -> bool:
-        return self._schemas.get(an_id, schema) == schema
+        return self._schema_of_id.get(an_id, schema) == schema
 
     def records(self) -> list[RelationRecord]:
         """All that the metadata topic holds, of whatever cluster."""
@@ -174,9 +206,9 @@ class RelationCache:
         """The record that was written last of this relation."""
         return self._newest.get(relation_id)
 
-    def called(self, name: str) -> RelationRecord | None:
+    def named(self, name: str) -> RelationRecord | None:
         """The newest record of the relation that was last recorded under this name, if that is its name still."""
-        newest = self._newest.get(self._called.get(name, 0))
+        newest = self._newest.get(self._relation_id_of_name.get(name, 0))
         return newest if newest is not None and newest.table.qualified_name == name else None
 
     def partition_counts_of(self, relation_id: int, topic: str | None = None) -> set[int]:

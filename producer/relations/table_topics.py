@@ -17,7 +17,7 @@ from walbridge.producer.kafka.topic_specs import TopicSpec, data_topic_spec, eve
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, is_key_of
+from walbridge.producer.relations.relation_cache import DataTopic, RelationCache, is_key_of
 from walbridge.producer.relations.table_description import IDENTITY_IN_STREAM, describe
 from walbridge.producer.relations.table_names import first_topics
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -47,7 +47,7 @@ class TableTopics:
         self._settings = settings
         self._admin = admin
         self._cache = cache
-        self._places: dict[tuple[str, bool], TopicPlace] = {}
+        self._ensured: dict[tuple[str, bool], DataTopic] = {}
         """By topic, and whether its rows have a key: what this session made or compared. Partitions that are added
         later are noticed before a commit (``Publisher.expect``)."""
 
@@ -110,7 +110,7 @@ class TableTopics:
 
     def forget_session(self) -> None:
         """What was made or compared in a session before is asked again."""
-        self._places.clear()
+        self._ensured.clear()
 
     def of(self, table: PublishedTable) -> str:
         """Where its events go: a table that has records keeps the topic that they are in."""
@@ -138,29 +138,29 @@ class TableTopics:
         }
         return first_topics(named, own, event_topics_of_no_table(self._settings))
 
-    def place_of(self, relation: Relation, table: TableSchema, topic: str | None) -> TopicPlace:
+    def topic_of(self, relation: Relation, table: TableSchema, topic: str | None) -> DataTopic:
         """A table that is followed has its topic: what became of that is for the source watch to say, and it is never
         made anew for a Relation."""
         newest = self._cache.newest_of(relation.relation_id)
         if topic is None and newest is not None:
-            known = (self._places.get((newest.topic, has_key)) for has_key in (True, False))
-            return next(filter(None, known), TopicPlace(newest.topic, newest.partition_count))
-        place = self.place(table, topic or self._named(relation.namespace, relation.name))
-        self._refuse_grown(table, place)
-        return place
+            known = (self._ensured.get((newest.topic, has_key)) for has_key in (True, False))
+            return next(filter(None, known), DataTopic(newest.topic, newest.partition_count))
+        found = self.ensured(table, topic or self._named(relation.namespace, relation.name))
+        self._refuse_grown(table, found)
+        return found
 
-    def place(self, table: TableSchema, topic: str) -> TopicPlace:
+    def ensured(self, table: TableSchema, name: str) -> DataTopic:
         """The topic is there, and what it must be: made or compared once a session, not for each announcement."""
-        wanted = topic, bool(table.key_columns)
-        if wanted not in self._places:
+        wanted = name, bool(table.key_columns)
+        if wanted not in self._ensured:
             self.ensure(dict([wanted]))
-        return self._places[wanted]
+        return self._ensured[wanted]
 
     def ensure(self, wanted: Mapping[str, bool]) -> None:
         """``wanted``: whether the rows of each have a key."""
         specs = [self._spec(topic, has_key) for topic, has_key in wanted.items()]
         counts = self._admin.ensure(specs)
-        self._places |= {(topic, has_key): TopicPlace(topic, counts[topic]) for topic, has_key in wanted.items()}
+        self._ensured |= {(topic, has_key): DataTopic(topic, counts[topic]) for topic, has_key in wanted.items()}
 
     def _spec(self, topic: str, has_key: bool) -> TopicSpec:
         return data_topic_spec(self._settings, topic, has_key=has_key, is_compacted=topic in self.compacted)
@@ -172,14 +172,14 @@ class TableTopics:
             OperatorError: one differs from what its events were written with.
         """
         counts = self._admin.partition_counts()
-        places = {
-            (record.topic, record.key_schema_id is not None): TopicPlace(
+        found = {
+            (record.topic, record.key_schema_id is not None): DataTopic(
                 record.topic, counts.get(record.topic, record.partition_count)
             )
             for record in records
         }
-        self._admin.check(self._spec(topic, has_key) for topic, has_key in places)
-        self._places |= places
+        self._admin.check(self._spec(topic, has_key) for topic, has_key in found)
+        self._ensured |= found
 
     def partition_counts_of(self, relation_id: int, topic: str) -> set[int]:
         """Over how many partitions of this topic the rows of this relation were spread."""
@@ -198,11 +198,11 @@ class TableTopics:
         if not table.key_columns and max(counts, default=1) > 1:
             raise key_lost(table.qualified_name, max(counts))
 
-    def _refuse_grown(self, table: TableSchema, place: TopicPlace) -> None:
+    def _refuse_grown(self, table: TableSchema, topic: DataTopic) -> None:
         """Refuse a topic whose partition count changed: keys would leave the partition of their older events (I3)."""
-        counts = self._cache.partition_counts_of(table.relation_id, place.topic)
-        if counts and place.partition_count not in counts:
-            raise topic_grown(table.qualified_name, place.topic, place.partition_count, max(counts))
+        counts = self._cache.partition_counts_of(table.relation_id, topic.name)
+        if counts and topic.partition_count not in counts:
+            raise topic_grown(table.qualified_name, topic.name, topic.partition_count, max(counts))
 
 
 def _is_key_replaced(before: RelationRecord, now: RelationRecord) -> bool:

@@ -29,7 +29,7 @@ from walbridge.producer.relations.partition_sessions import PartitionSessions
 from walbridge.producer.relations.publication_sessions import PublicationSessions
 from walbridge.producer.relations.recorded_versions import RecordedVersions
 from walbridge.producer.relations.registry_ids import RegistryIds
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.producer.relations.session_writers import SessionWriters
 from walbridge.producer.relations.table_description import announced, describe
 from walbridge.producer.relations.table_names import Name, TableNames
@@ -181,7 +181,7 @@ class Tables:
         refused: dict[int, UnfitTable] = {}
         for table in described:
             try:
-                records.append(self._version(table, self.topics.place(table, topics[table.relation_id])))
+                records.append(self._version(table, self.topics.ensured(table, topics[table.relation_id])))
             except UnfitTable as reason:
                 refused[table.relation_id] = reason
         self.versions.write(types, records)
@@ -221,7 +221,7 @@ class Tables:
         if known is None or (known.table.namespace, known.table.name) == name:
             return None
         table = replace(known.table, namespace=name[0], name=name[1])
-        record = self._version(table, TopicPlace(known.topic, known.partition_count))
+        record = self._version(table, DataTopic(known.topic, known.partition_count))
         self.versions.write({}, [record])
         self._names.tell(relation_id, name)
         renamed = self._install(record)
@@ -261,7 +261,7 @@ class Tables:
         table = describe(relation, facts, types, versions)
         table = replace(table, operations=self.archives.get(relation.relation_id))
         self.topics.refuse_lost_key(table)
-        record = self._version(table, self.topics.place_of(relation, table, topic))
+        record = self._version(table, self.topics.topic_of(relation, table, topic))
         self.topics.refuse_uncompactable(table)
         if topic is None:
             self.topics.refuse_other_key(record)
@@ -284,10 +284,10 @@ class Tables:
             described.append(replace(describe(relation, facts, types), operations=operations))
         return described, all_types
 
-    def _version(self, table: TableSchema, place: TopicPlace) -> RelationRecord:
+    def _version(self, table: TableSchema, topic: DataTopic) -> RelationRecord:
         """The known or new version of this schema, with the ids that its topic's framing needs."""
-        framing = self.registry.framing_of(place.topic)
-        record = self._cache.version_of(table, place, is_registered=framing == CONFLUENT, is_json=framing == JSON)
+        framing = self.registry.framing_of(topic.name)
+        record = self._cache.version_of(table, topic, is_registered=framing == CONFLUENT, is_json=framing == JSON)
         return self.registry.framed(record)
 
     def _install(self, record: RelationRecord) -> RecordWriter:

@@ -16,7 +16,7 @@ from tests.fuzz.typed_writers import binary_writers, one_field, typed_writers
 from tests.producer.pgoutput import corpus, transcripts
 from walbridge.producer.pgoutput.decoder import decode_message, decode_tuple
 from walbridge.producer.pgoutput.messages import Insert, Relation, Unsent
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.producer.relations.table_description import describe
 from walbridge.schemas.avro.codec import CONTROL_RECORDS
 from walbridge.schemas.avro.framing import SINGLE_OBJECT
@@ -123,7 +123,7 @@ def _control_records() -> Iterator[bytes]:
     relations = [message for message in map(decode_message, corpus.load()) if isinstance(message, Relation)]
     for relation in relations:
         described = describe(relation, None, {})
-        record = cache.version_of(described, TopicPlace("p.public.t", 3))
+        record = cache.version_of(described, DataTopic("p.public.t", 3))
         yield _control("Relation", encode_metadata(record))
     framed = replace(record, value_registry_id=7, key_registry_id=3)
     yield _control("Relation2", encode_metadata(framed))

@@ -9,7 +9,7 @@ from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.pgoutput.decoder import decode_message
 from walbridge.producer.pgoutput.messages import Delete, Insert, Message, Relation, Update
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.producer.relations.table_description import describe
 from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.errors import ProtocolError
@@ -27,7 +27,7 @@ class Receiver:
         self.writers: dict[int, RecordWriter] = {}
         self.schemas: dict[str, object] = {}
         for relation in relations:
-            record = cache.version_of(describe(relation, None, {}), TopicPlace("t", 1))
+            record = cache.version_of(describe(relation, None, {}), DataTopic("t", 1))
             self.writers[relation.relation_id] = RecordWriter(record, "p", "db")
             self.schemas[record.schema_id] = fastavro.parse_schema(json.loads(record.value_schema))
         self.any_writer = next(iter(self.writers.values()))

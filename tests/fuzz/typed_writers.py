@@ -12,7 +12,7 @@ from walbridge.producer.encoding.binary.lines import binary_columns
 from walbridge.producer.encoding.binary.types import BinaryFacts, TypeReaders
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.producer.relations.table_description import describe
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts
@@ -48,7 +48,7 @@ def one_field(kind: bytes, data: bytes) -> bytes:
 
 def _record(cache_: RelationCache, type_oid: int, typmod: int) -> RelationRecord:
     relation = Relation(1, "public", "t", "d", (RelationColumn(False, "c", type_oid, typmod),))
-    return cache_.version_of(describe(relation, None, EXTENSIONS), TopicPlace("t", 1))
+    return cache_.version_of(describe(relation, None, EXTENSIONS), DataTopic("t", 1))
 
 
 def _typed(record: RelationRecord, writer: RecordWriter) -> TypedWriter:

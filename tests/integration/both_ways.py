@@ -21,7 +21,7 @@ from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.table_reads.snapshot import Snapshot
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.producer.relations.table_description import announced, describe
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn
@@ -90,4 +90,4 @@ def relation_record(database: Database, of: PublishedTable | Relation) -> Relati
         relation = announced(of, facts) if isinstance(of, PublishedTable) else of
         types = catalog.type_facts(connection, {column.type_oid for column in relation.columns})
     table = describe(relation, facts, types)
-    return RelationCache("p").version_of(table, TopicPlace("p.public.t", 1))
+    return RelationCache("p").version_of(table, DataTopic("p.public.t", 1))

@@ -10,7 +10,7 @@ import fastavro
 
 from tests.schemas.strategies import table
 from walbridge.producer.pgoutput.messages import Field, Unsent
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.avro.framing import prefix_of
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -19,7 +19,7 @@ from walbridge.schemas.table_schema import Column, TableSchema
 
 def record_of(*columns: Column, of: TableSchema | None = None) -> RelationRecord:
     """The metadata record of a table, as the producer makes it."""
-    return RelationCache("p").version_of(of or table(*columns), TopicPlace("p.public.orders", 4))
+    return RelationCache("p").version_of(of or table(*columns), DataTopic("p.public.orders", 4))
 
 
 @lru_cache(maxsize=64)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.producer.relations.table_description import describe
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.table_schema import TableSchema
 
-PLACE = TopicPlace("p.public.orders", 4)
+TOPIC = DataTopic("p.public.orders", 4)
 INT4, TEXT = 23, 25
 
 
@@ -27,11 +27,11 @@ def facts(identity: str, *primary: bool) -> TableFacts:
     return TableFacts(identity, columns)
 
 
-def versions(*tables: TableSchema, places: Sequence[TopicPlace] = ()) -> list[RelationRecord]:
+def versions(*tables: TableSchema, topics: Sequence[DataTopic] = ()) -> list[RelationRecord]:
     cache = RelationCache("p")
     records = []
-    for of, place in zip(tables, places or [PLACE] * len(tables), strict=True):
-        records.append(cache.version_of(of, place))
+    for of, topic in zip(tables, topics or [TOPIC] * len(tables), strict=True):
+        records.append(cache.version_of(of, topic))
         cache.remember(records[-1])
     return records
 
@@ -56,7 +56,7 @@ def recorded(*told: tuple[Relation, TableFacts | None], partitions: int = 1) -> 
     cache = RelationCache("p")
     for relation_told, known in told:
         table_told = describe(relation_told, known, {}, cache.versions_of(16_384))
-        cache.remember(cache.version_of(table_told, TopicPlace("p.public.orders", partitions)))
+        cache.remember(cache.version_of(table_told, DataTopic("p.public.orders", partitions)))
     return cache.versions_of(16_384)
 
 

@@ -17,7 +17,7 @@ from walbridge.producer.relations.column_matching import (
     uncertain_columns,
     unidentified_columns,
 )
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.producer.relations.table_description import describe
 from walbridge.schemas.control.metadata_record import RelationRecord
 
@@ -39,7 +39,7 @@ def versions(*known: tuple[Relation, TableFacts | None], partitions: int = 1) ->
     cache = RelationCache("p")
     for relation, facts in known:
         table = describe(relation, facts, {}, cache.versions_of(ORDERS))
-        cache.remember(cache.version_of(table, TopicPlace("p.public.orders", partitions)))
+        cache.remember(cache.version_of(table, DataTopic("p.public.orders", partitions)))
     return cache.versions_of(ORDERS)
 
 

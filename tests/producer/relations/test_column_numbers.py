@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.producer.relations.announcements import (
     AB,
     INT4,
-    PLACE,
     TEXT,
+    TOPIC,
     announcement,
     catalogue,
     facts,
@@ -168,7 +168,7 @@ def test_facts_of_a_column_of_the_same_name_with_another_number_are_not_taken() 
 def recorded_of(told: Relation, known: TableFacts) -> list[RelationRecord]:
     """The version that a copy recorded."""
     cache = RelationCache("p")
-    cache.remember(cache.version_of(describe(told, known, {}), PLACE))
+    cache.remember(cache.version_of(describe(told, known, {}), TOPIC))
     return cache.versions_of(told.relation_id)
 
 
@@ -255,11 +255,11 @@ def test_number_is_the_columns_own_or_none_however_late_the_catalogue_is_asked(
         told += [columns] * is_told
     now = catalogue(("id", 1), *columns, last=last)
     cache = RelationCache("p")
-    cache.remember(cache.version_of(describe(*COPIED, {}), PLACE))
+    cache.remember(cache.version_of(describe(*COPIED, {}), TOPIC))
 
     for names in (*told, *told):
         found = describe(announcement("d", "id", *(name for name, _ in names)), now, {}, cache.versions_of(16_384))
-        cache.remember(cache.version_of(found, PLACE))
+        cache.remember(cache.version_of(found, TOPIC))
         true = [1, *(number for _, number in names)]
         assert all(column.attnum in (number, None) for column, number in zip(found.columns, true, strict=True))
 
@@ -303,7 +303,7 @@ def test_value_of_older_rows_is_right_or_in_doubt_and_never_in_doubt_for_who_kee
 ) -> None:
     """I8. Names come once here; who keeps up looks after each step."""
     made, cache = history(steps), RelationCache("p")
-    cache.remember(cache.version_of(describe(*COPIED, {}), PLACE))
+    cache.remember(cache.version_of(describe(*COPIED, {}), TOPIC))
     for columns, last, is_told in made:
         if not is_told and not keeps_up:
             continue
@@ -314,4 +314,4 @@ def test_value_of_older_rows_is_right_or_in_doubt_and_never_in_doubt_for_who_kee
             return  # it is copied again
         described = describe(told, now, {}, versions)
         assert [each.missing_value for each in described.columns] == [None, *(value for _, _, value in columns)]
-        cache.remember(cache.version_of(described, PLACE))
+        cache.remember(cache.version_of(described, TOPIC))

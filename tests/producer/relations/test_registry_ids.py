@@ -12,7 +12,7 @@ from tests.schemas.strategies import column, table
 from walbridge.producer.errors.tables import UnfitTable
 from walbridge.producer.registry.refusals import UnfitSchema
 from walbridge.producer.relations.registry_ids import RegistryIds
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.schemas.avro.framing import CONFLUENT, SINGLE_OBJECT
 from walbridge.schemas.control.message_schema import message_relation
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -26,7 +26,7 @@ ORDERS_2 = table(column("id", 23, is_key=True), column("note", 25), column("more
 
 
 def version(cache: RelationCache, of_table: object = ORDERS, topic: str = "p.public.t") -> RelationRecord:
-    return cache.version_of(of_table, TopicPlace(topic, 1))  # type: ignore[arg-type]
+    return cache.version_of(of_table, DataTopic(topic, 1))  # type: ignore[arg-type]
 
 
 def ids_of(topics: Topics, *known: RelationRecord) -> RegistryIds:

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from tests.producer.relations.announcements import INT4, PLACE, TEXT, facts, versions
+from tests.producer.relations.announcements import INT4, TEXT, TOPIC, facts, versions
 from tests.schemas.strategies import ENUM_OID, USER_TYPES, column, numeric_typmod, table, tables
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.producer.relations.table_description import announced, describe
 from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
 from walbridge.schemas.errors import OperatorError
@@ -40,7 +40,7 @@ def test_repeated_relation_keeps_its_id_also_after_a_restart(of: TableSchema) ->
     (record,) = versions(of)
     later = read_back(record)
 
-    found = later.version_of(of, PLACE)
+    found = later.version_of(of, TOPIC)
 
     assert found == record
     assert later.is_known(found)
@@ -68,8 +68,8 @@ def test_any_difference_makes_another_version_with_an_id_of_its_own(changed: Tab
 
     assert first.schema_id != second.schema_id
     assert first.key != second.key
-    assert read_back(first, second).version_of(ORDERS, PLACE) == first
-    assert read_back(second, first).version_of(changed, PLACE) == second
+    assert read_back(first, second).version_of(ORDERS, TOPIC) == first
+    assert read_back(second, first).version_of(changed, TOPIC) == second
 
 
 def test_two_tables_that_had_one_name_have_an_id_each_for_their_schemas() -> None:
@@ -77,7 +77,7 @@ def test_two_tables_that_had_one_name_have_an_id_each_for_their_schemas() -> Non
     first, second = versions(ORDERS, replace(CHANGES["precision"], relation_id=16_999))
 
     assert first.schema_id != second.schema_id
-    assert read_back(first, second).version_of(second.table, PLACE) == second
+    assert read_back(first, second).version_of(second.table, TOPIC) == second
 
 
 def test_two_keys_that_differ_in_digits_alone_have_an_id_each() -> None:
@@ -102,7 +102,7 @@ def test_key_schema_that_is_shared_by_two_versions_has_one_id() -> None:
 
 
 def test_another_partition_count_makes_another_record() -> None:
-    first, second = versions(ORDERS, ORDERS, places=[PLACE, TopicPlace(PLACE.topic, 8)])
+    first, second = versions(ORDERS, ORDERS, topics=[TOPIC, DataTopic(TOPIC.name, 8)])
 
     assert first.key != second.key
 
@@ -138,12 +138,12 @@ def test_type_that_is_gone_or_called_otherwise_makes_no_other_version(types: dic
     """I7: the lake refuses a change of type, and this is none."""
     told = Relation(16_384, "public", "orders", "d", (RelationColumn(True, "m", ENUM_OID, -1),))
     cache = RelationCache("p")
-    first = cache.version_of(describe(told, None, USER_TYPES), PLACE)
+    first = cache.version_of(describe(told, None, USER_TYPES), TOPIC)
     cache.remember(first)
 
     again = describe(told, None, types, cache.versions_of(16_384))
 
-    assert cache.version_of(again, PLACE) == first
+    assert cache.version_of(again, TOPIC) == first
     assert again.columns[0].column_type == first.table.columns[0].column_type
 
 
@@ -166,7 +166,7 @@ def test_a_partitioned_table_that_was_recorded_without_saying_so_gets_another_ve
     plain = table(column("id", INT4, is_key=True))
     (record,) = versions(plain)
 
-    root = read_back(record).version_of(replace(plain, root_relation_id=plain.relation_id), PLACE)
+    root = read_back(record).version_of(replace(plain, root_relation_id=plain.relation_id), TOPIC)
 
     assert root.schema_id != record.schema_id
     assert root.revision == record.revision + 1
@@ -181,9 +181,9 @@ def test_version_of_a_registry_keeps_the_form_that_it_was_recorded_in(is_first_r
     narrow = table(ORDERS.columns[0], *wider.columns[1:])
     (first,) = versions(narrow)
     cache = read_back(first)
-    second = cache.version_of(wider, PLACE, is_registered=is_first_registered)
+    second = cache.version_of(wider, TOPIC, is_registered=is_first_registered)
 
-    found = read_back(first, second).version_of(wider, PLACE, is_registered=True)
+    found = read_back(first, second).version_of(wider, TOPIC, is_registered=True)
 
     assert found == second
     assert second.revision == 1
@@ -199,9 +199,9 @@ def test_records_of_another_cluster_keep_their_ids_and_are_of_no_table() -> None
     cache.begin_at(12)
 
     assert (cache.newest_of(ORDERS.relation_id), cache.versions_of(ORDERS.relation_id)) == (None, [])
-    assert cache.called("public.orders") is None
-    assert cache.version_of(other, PLACE).schema_id != record.schema_id, "an id means one schema"
-    same = cache.version_of(ORDERS, PLACE)
+    assert cache.named("public.orders") is None
+    assert cache.version_of(other, TOPIC).schema_id != record.schema_id, "an id means one schema"
+    same = cache.version_of(ORDERS, TOPIC)
     assert same == record
     assert not cache.is_known(same)
     cache.remember(same)

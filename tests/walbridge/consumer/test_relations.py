@@ -12,7 +12,7 @@ from walbridge.embedded.kafka import KafkaBroker
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.topic_specs import control_topics
 from walbridge.producer.kafka.topics import TopicAdmin
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_sections import Kafka
@@ -28,7 +28,7 @@ class Written:
         TopicAdmin(settings).ensure(control_topics(settings))
 
     def write(self, system_id: str | None, name: str, topic: str, relation_id: int = A.relation_id) -> RelationRecord:
-        record = self.cache.version_of(replace(A, relation_id=relation_id, name=name), TopicPlace(topic, 1))
+        record = self.cache.version_of(replace(A, relation_id=relation_id, name=name), DataTopic(topic, 1))
         MetadataWriter(self.settings, lambda: None, 0, system_id).write([record])
         self.cache.remember(record)
         return record
