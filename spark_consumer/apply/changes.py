@@ -30,7 +30,7 @@ from walbridge.spark_consumer.delta.scratch_table import scratch_table
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.errors import FIND_THE_WRITER, sorting_errors
 from walbridge.spark_consumer.fold import keyless
-from walbridge.spark_consumer.fold.fold import root_name
+from walbridge.spark_consumer.fold.fold import first_key_name
 from walbridge.spark_consumer.fold.schema_join import place_name, refuse_malformed
 from walbridge.spark_consumer.fold.segment_rows import SegmentRows
 from walbridge.spark_consumer.fold.shape import STRUCT, TableShape
@@ -260,8 +260,8 @@ class Changes:
         return [
             pa.field("unknown", pa.list_(pa.int32())),
             pa.field("moved", pa.bool_()),
-            *[pa.field(root_name(place), own.field(place).type) for place in self.shape.key_places],
-            pa.field("root_key_text", pa.string()),
+            *[pa.field(first_key_name(place), own.field(place).type) for place in self.shape.key_places],
+            pa.field("first_key_text", pa.string()),
             pa.field("is_new", pa.bool_()),
         ]
 

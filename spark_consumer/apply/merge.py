@@ -11,7 +11,7 @@ from walbridge.schemas.topics import LAKE_STRUCT
 from walbridge.spark_consumer.apply.key_bounds import KeyBounds
 from walbridge.spark_consumer.delta.dialect import DELTA_RS, Dialect
 from walbridge.spark_consumer.delta.table import Merge
-from walbridge.spark_consumer.fold.fold import root_name
+from walbridge.spark_consumer.fold.fold import first_key_name
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape
 
@@ -29,10 +29,10 @@ def same_key(shape: TableShape, dialect: Dialect = DELTA_RS) -> str:
     return _same_key(shape, columns, "source.change['key_text']", dialect)
 
 
-def same_root(shape: TableShape) -> str:
+def same_first_key(shape: TableShape) -> str:
     """The lake's row is the one that the folded row's chain of key changes began with."""
-    roots = {place: f"source.{root_name(place)}" for place in shape.key_places}
-    return _same_key(shape, roots, "source.root_key_text", DELTA_RS)
+    first_keys = {place: f"source.{first_key_name(place)}" for place in shape.key_places}
+    return _same_key(shape, first_keys, "source.first_key_text", DELTA_RS)
 
 
 def _same_key(shape: TableShape, source: dict[int, str], key_text: str, dialect: Dialect) -> str:

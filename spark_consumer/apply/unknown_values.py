@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.apply.arrow_spool import Spool
-from walbridge.spark_consumer.apply.merge import same_root
+from walbridge.spark_consumer.apply.merge import same_first_key
 from walbridge.spark_consumer.delta.dialect import DELTA_RS
 from walbridge.spark_consumer.delta.scratch_table import scratch_table
 from walbridge.spark_consumer.delta.table import LakeTable
-from walbridge.spark_consumer.fold.fold import root_name
+from walbridge.spark_consumer.fold.fold import first_key_name
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape
 
@@ -24,7 +24,7 @@ from walbridge.spark_consumer.fold.shape import TableShape
 def complete_unknown(
     table: LakeTable | None, folded: Spool, shape: TableShape, *, may_miss: bool = False
 ) -> Iterator[pa.Table]:
-    """The folded rows, columns that are still unknown taken from the lake's row of the root key.
+    """The folded rows, columns that are still unknown taken from the lake's row of the chain's first key.
 
     Args:
         may_miss: rows without one are left out. They come again: a copy goes on.
@@ -68,19 +68,19 @@ def _completing_sql(shape: TableShape) -> str:
             unknown = f"array_has(source.unknown, CAST({place} AS INT))"
             ours = f"CASE WHEN {unknown} THEN target.{DELTA_RS.quoted(name)} ELSE {ours} END"
         values.append(f"{ours} AS {place_name(place)}")
-    roots = [f"source.{root_name(place)} AS {root_name(place)}" for place in shape.key_places]
+    first_keys = [f"source.{first_key_name(place)} AS {first_key_name(place)}" for place in shape.key_places]
     struct = 'target."_walbridge"'
     rest = [
         "source.change AS change",
         "source.unknown AS unknown",
         "source.moved AS moved",
-        *roots,
-        "source.root_key_text AS root_key_text",
+        *first_keys,
+        "source.first_key_text AS first_key_text",
         "source.is_new AS is_new",
         f"{struct}['commit_lsn'] AS base_lsn",
         f"{struct}['exceptional'] AS base_exceptional",
     ]
-    return f"SELECT {', '.join(values + rest)} FROM source LEFT JOIN target ON {same_root(shape)}"
+    return f"SELECT {', '.join(values + rest)} FROM source LEFT JOIN target ON {same_first_key(shape)}"
 
 
 def _completed(rows: pa.Table, schema: pa.Schema, shape: TableShape) -> pa.Table:

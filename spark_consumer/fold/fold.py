@@ -221,8 +221,8 @@ def _folded_columns(shape: TableShape, row: _Folded, has_large: bool) -> list[Co
         struct.alias("change"),
         unknown.alias("unknown"),
         row.moved.alias("moved"),
-        *[row.first[place_name(place)].alias(root_name(place)) for place in shape.key_places],
-        _key_text(shape, row.first["texts"]).alias("root_key_text"),
+        *[row.first[place_name(place)].alias(first_key_name(place)) for place in shape.key_places],
+        _key_text(shape, row.first["texts"]).alias("first_key_text"),
         is_new.alias("is_new"),
     ]
 
@@ -252,6 +252,6 @@ _ENTRY = "struct<key: string, value: string>"
 _ENTRIES = f"array<{_ENTRY}>"
 
 
-def root_name(place: int) -> str:
+def first_key_name(place: int) -> str:
     """The name of a key column of the row that a chain of key changes began with."""
-    return f"root{place}"
+    return f"first_key{place}"

@@ -22,6 +22,7 @@ from walbridge.spark_consumer.fold.fold import fold_by_key
 from walbridge.spark_consumer.fold.shape import TableShape
 
 Lifetime = tuple[bytes, int]
+"""A key, and the number of the lifetime among those of that key in the segment."""
 
 
 def fold_by_chain(events: DataFrame, shape: TableShape, *, has_large: bool = False) -> DataFrame:
@@ -33,9 +34,9 @@ def fold_by_chain(events: DataFrame, shape: TableShape, *, has_large: bool = Fal
     in_order = Window.partitionBy("key").orderBy("commit_lsn", "ordinal")
     lives = events.withColumn("op_before", F.lag("op").over(in_order))
     lives = lives.withColumn("life", F.sum(F.when(_begins_life(), 1).otherwise(0)).over(in_order))
-    roots = chain_roots(_links(lives, shape))
-    chained = lives.join(F.broadcast(_as_frame(lives, roots)), ["key", "life"], "left").withColumn(
-        "chain", F.struct(F.coalesce("root_key", "key"), F.coalesce("root_life", "life"))
+    beginnings = chain_beginnings(_links(lives, shape))
+    chained = lives.join(F.broadcast(_as_frame(lives, beginnings)), ["key", "life"], "left").withColumn(
+        "chain", F.struct(F.coalesce("first_key", "key"), F.coalesce("first_life", "life"))
     )
     alive = fold_by_key(chained, shape, group="chain", has_large=has_large).where("change.op <> 'd'")
     # By key, not by chain: the lake's row of a key goes also where the source's row lives on under another one.
@@ -51,6 +52,7 @@ def _begins_life() -> Column:
 
 def _links(lives: DataFrame, shape: TableShape) -> dict[Lifetime, Lifetime]:
     """Lifetime that a key change began → lifetime that it ended."""
+    # The delete of the old key has the ordinal before that of the new key's create, in the same commit.
     begun = lives.where((F.col("op") == "c") & (F.size("unchanged") > 0)).select(
         "key", "life", "commit_lsn", (F.col("ordinal") - 1).alias("ordinal")
     )
@@ -66,26 +68,27 @@ def _links(lives: DataFrame, shape: TableShape) -> dict[Lifetime, Lifetime]:
     return links
 
 
-def chain_roots(links: Mapping[Lifetime, Lifetime]) -> dict[Lifetime, Lifetime]:
+def chain_beginnings(links: Mapping[Lifetime, Lifetime]) -> dict[Lifetime, Lifetime]:
     """Each linked lifetime's first one. A change ends before it begins, so no chain is a circle."""
-    roots: dict[Lifetime, Lifetime] = {}
+    beginnings: dict[Lifetime, Lifetime] = {}
     for lifetime in links:
+        # From here back to a lifetime whose beginning is known, or that no change began: each link is followed once.
         path = []
-        while lifetime in links and lifetime not in roots:
+        while lifetime in links and lifetime not in beginnings:
             path.append(lifetime)
             lifetime = links[lifetime]
-        root = roots.get(lifetime, lifetime)
-        roots.update(dict.fromkeys(path, root))
-    return roots
+        first = beginnings.get(lifetime, lifetime)
+        beginnings.update(dict.fromkeys(path, first))
+    return beginnings
 
 
-def _as_frame(like: DataFrame, roots: Mapping[Lifetime, Lifetime]) -> DataFrame:
+def _as_frame(like: DataFrame, beginnings: Mapping[Lifetime, Lifetime]) -> DataFrame:
     rows = pa.table(
         {
-            "key": pa.array([key for key, _ in roots], pa.binary()),
-            "life": pa.array([life for _, life in roots], pa.int64()),
-            "root_key": pa.array([key for key, _ in roots.values()], pa.binary()),
-            "root_life": pa.array([life for _, life in roots.values()], pa.int64()),
+            "key": pa.array([key for key, _ in beginnings], pa.binary()),
+            "life": pa.array([life for _, life in beginnings], pa.int64()),
+            "first_key": pa.array([key for key, _ in beginnings.values()], pa.binary()),
+            "first_life": pa.array([life for _, life in beginnings.values()], pa.int64()),
         }
     )
     return like.sparkSession.createDataFrame(rows)

@@ -40,8 +40,8 @@ def fold_by_key(events: Sequence[Event], shape: TableShape, schema: pa.Schema) -
     folded = [_Folded(group, shape) for group in groups.values()]
     columns: list[Values] = [[one.row[place] for one in folded] for place in range(len(shape.columns))]
     struct = _struct([one.last for one in folded], [one.exceptional for one in folded], schema)
-    roots = [[one.first.row[place] for one in folded] for place in shape.key_places]
-    rest = [[one.unknown for one in folded], [one.moved for one in folded], *roots, [None] * len(folded)]
+    first_keys = [[one.first.row[place] for one in folded] for place in shape.key_places]
+    rest = [[one.unknown for one in folded], [one.moved for one in folded], *first_keys, [None] * len(folded)]
     is_new = [None if one.first.ordinal == COPIED_ORDINAL else one.first.op == "c" for one in folded]
     return _table([*columns, struct, *rest, is_new], schema)
 

@@ -122,8 +122,8 @@ NOTICED = {
         ),
     ),
     "a row whose key changed twice takes the values of another": Noticed(
-        Mutant(key_changes.chain_roots, "roots.get(lifetime, lifetime)", "lifetime"),
-        test_key_changes.test_every_lifetime_of_a_chain_has_its_first_one_as_root,
+        Mutant(key_changes.chain_beginnings, "beginnings.get(lifetime, lifetime)", "lifetime"),
+        test_key_changes.test_every_lifetime_of_a_chain_is_led_back_to_the_first_one,
     ),
     "texts of a row that had another key stay with known columns": Noticed(
         Mutant(unknown_values._structs, " if name in names", ""),

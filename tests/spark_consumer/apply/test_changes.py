@@ -12,7 +12,7 @@ from tests.spark_consumer.apply.segment_changes import ITEMS, LSN, Rows, changes
 from tests.spark_consumer.events import Log, applied, changed, column, copied, head_rows, relation, table_plan, values
 from tests.spark_consumer.world import Row, Text, lake_rows
 from walbridge.schemas.errors import OperatorError
-from walbridge.spark_consumer.fold.fold import root_name
+from walbridge.spark_consumer.fold.fold import first_key_name
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape
 
@@ -20,20 +20,20 @@ INSERTS = relation([column("n", "int4")], name="log")
 
 
 def folded(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Rows of ITEMS as a fold gives them; ``root``: the key that the row's chain began with."""
+    """Rows of ITEMS as a fold gives them; ``first``: the key that the row's chain began with."""
     shape = TableShape(ITEMS)
     schema = row_schema(shape)
     more = {
         "unknown": pa.list_(pa.int32()),
         "moved": pa.bool_(),
-        root_name(0): pa.int32(),
-        "root_key_text": pa.string(),
+        first_key_name(0): pa.int32(),
+        "first_key_text": pa.string(),
         "is_new": pa.bool_(),
     }
     found = [
         {place_name(place): row.get(of.name) for place, of in enumerate(shape.columns)}
         | {"change": {"commit_lsn": LSN, "ordinal": 0, "op": row.get("op", "u"), "exceptional": row.get("texts")}}
-        | {"unknown": row.get("unknown", []), "moved": row.get("moved", False), root_name(0): row.get("root")}
+        | {"unknown": row.get("unknown", []), "moved": row.get("moved", False), first_key_name(0): row.get("first")}
         | {"is_new": row.get("is_new", False)}
         for row in rows
     ]
@@ -51,9 +51,9 @@ def test_row_whose_key_changed_takes_unknown_values_and_their_texts_from_the_row
         {"id": 2, "body": "two", "tags": None, "n": 0},
     ]
     table = table_of(lake, shape, rows)
-    gone = {"id": 1, "op": "d", "root": 1}
-    by_key = [{"id": 2, "n": 7, "unknown": [BODY, TAGS], "moved": True, "root": 2}, gone]
-    by_chain = [{"id": 2, "n": 7, "unknown": [BODY, TAGS], "root": 1}, gone]
+    gone = {"id": 1, "op": "d", "first": 1}
+    by_key = [{"id": 2, "n": 7, "unknown": [BODY, TAGS], "moved": True, "first": 2}, gone]
+    by_chain = [{"id": 2, "n": 7, "unknown": [BODY, TAGS], "first": 1}, gone]
 
     changes(table, Rows([folded(by_key)], [folded(by_chain)]), shape, segment()).merge()
 
@@ -65,7 +65,7 @@ def test_texts_of_known_columns_are_not_taken_from_the_row_it_was(lake: Path) ->
     """I6: a known null is null."""
     shape = TableShape(ITEMS)
     table = table_of(lake, shape, [{"id": 1, "body": "one", "tags": Text("{{1}}"), "n": 0}])
-    row = {"id": 2, "n": 7, "unknown": [BODY], "moved": True, "root": 1}
+    row = {"id": 2, "n": 7, "unknown": [BODY], "moved": True, "first": 1}
 
     changes(table, Rows([folded([row])], [folded([row])]), shape, segment()).merge()
 
@@ -77,7 +77,7 @@ def test_text_of_a_column_that_an_update_left_out_is_kept_with_its_value(lake: P
     """I6: the texts of a row are one map, which the update brings anew."""
     shape = TableShape(ITEMS)
     table = table_of(lake, shape, [{"id": 1, "body": "one", "tags": Text("{{1}}"), "n": 0}])
-    row = {"id": 1, "n": 7, "unknown": [TAGS], "root": 1}
+    row = {"id": 1, "n": 7, "unknown": [TAGS], "first": 1}
 
     changes(table, Rows([folded([row])], [folded([row])]), shape, segment()).merge()
 
@@ -90,7 +90,7 @@ def test_moved_row_that_the_lake_does_not_hold_stops_the_job(lake: Path, empties
     """I7: nor is it taken from rows that a truncate removed."""
     shape = TableShape(ITEMS)
     table = table_of(lake, shape, [{"id": 1, "body": "one", "tags": None, "n": 0}] if empties else [])
-    row = {"id": 2, "n": 7, "unknown": [BODY], "moved": True, "root": 1}
+    row = {"id": 2, "n": 7, "unknown": [BODY], "moved": True, "first": 1}
 
     with pytest.raises(OperatorError, match=r"1 updates of table public\.t leave out columns"):
         changes(table, Rows([folded([row])], [folded([row])]), shape, segment(empties=empties)).merge()

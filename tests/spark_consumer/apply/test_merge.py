@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from tests.spark_consumer.events import column, relation
-from walbridge.spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key, same_root
+from walbridge.spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_first_key, same_key
 from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
 from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.scratch_table import scratch_table
 from walbridge.spark_consumer.delta.table import LakeTable
-from walbridge.spark_consumer.fold.fold import root_name
+from walbridge.spark_consumer.fold.fold import first_key_name
 from walbridge.spark_consumer.fold.keyless import same_row
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import STRUCT, TableShape
@@ -33,8 +33,8 @@ def struct(lsn: int = 1, ordinal: int = 0, op: str = "u", key_text: str | None =
 def source_schema(shape: TableShape) -> pa.Schema:
     fields = [LakeField(place_name(place), of.column_type.lake, {}) for place, of in enumerate(shape.columns)]
     own = arrow_schema([*fields, LakeField("change", STRUCT.type, {})])
-    roots = [pa.field(root_name(place), own.field(place).type) for place in shape.key_places]
-    more = [pa.field("unknown", pa.list_(pa.int32())), *roots, pa.field("root_key_text", pa.string())]
+    first_keys = [pa.field(first_key_name(place), own.field(place).type) for place in shape.key_places]
+    more = [pa.field("unknown", pa.list_(pa.int32())), *first_keys, pa.field("first_key_text", pa.string())]
     return pa.schema([*own, *more, pa.field("gone", pa.bool_())])
 
 
@@ -123,20 +123,21 @@ def test_rows_that_the_lake_lacks_are_counted(lake: Path) -> None:
         assert table.query(missing_sql(same_key(ITEMS)), scratch).read_all().column(0).to_pylist() == [2]
 
 
-def test_the_root_of_a_chain_is_found_by_the_key_that_it_had(lake: Path) -> None:
+def test_the_first_row_of_a_chain_is_found_by_the_key_that_it_had(lake: Path) -> None:
     """I6: not by the key that the row has now, which may be another row's."""
     texts = ['{"on":"infinity"}', '{"on":"-infinity"}']
     stored = [((DAY, 1), struct()), *[((None, n), struct(key_text=text)) for n, text in enumerate(texts, 2)]]
     table = table_of(lake, DATED, *stored)
-    name = root_name(0)
+    name = first_key_name(0)
     moved = [
-        source(DATED, ((DAY, 7), struct(2)), **{name: None, "root_key_text": texts[1]}),
+        source(DATED, ((DAY, 7), struct(2)), **{name: None, "first_key_text": texts[1]}),
         source(DATED, ((None, 8), struct(2, key_text=texts[0])), **{name: DAY}),
     ]
     rows = pa.concat_tables(moved)
 
     with scratch_table(rows.schema, [rows]) as scratch:
-        sql = f"SELECT source.{place_name(1)}, target.n FROM source LEFT JOIN target ON {same_root(DATED)} ORDER BY 1"
+        joined = f"source LEFT JOIN target ON {same_first_key(DATED)}"
+        sql = f"SELECT source.{place_name(1)}, target.n FROM {joined} ORDER BY 1"
         assert table.query(sql, scratch).read_all().to_pydict() == {place_name(1): [7, 8], "n": [3, 1]}
 
 

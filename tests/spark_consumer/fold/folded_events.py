@@ -11,7 +11,7 @@ import pyarrow as pa
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, column, relation
 from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
-from walbridge.spark_consumer.fold.fold import root_name
+from walbridge.spark_consumer.fold.fold import first_key_name
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import STRUCT, TableShape
 
@@ -63,7 +63,7 @@ def logged(events: list[Event], seed: int) -> Log:
 def schema_of(shape: TableShape, *, folded: bool) -> pa.Schema:
     fields = [LakeField(place_name(place), each.column_type.lake, {}) for place, each in enumerate(shape.columns)]
     plain = arrow_schema([*fields, LakeField("change", STRUCT.type, {})])
-    roots = [pa.field(root_name(place), plain.field(place).type) for place in shape.key_places]
-    more = [pa.field("unknown", pa.list_(pa.int32())), pa.field("moved", pa.bool_()), *roots]
-    more += [pa.field("root_key_text", pa.string()), pa.field("is_new", pa.bool_())]
+    first_keys = [pa.field(first_key_name(place), plain.field(place).type) for place in shape.key_places]
+    more = [pa.field("unknown", pa.list_(pa.int32())), pa.field("moved", pa.bool_()), *first_keys]
+    more += [pa.field("first_key_text", pa.string()), pa.field("is_new", pa.bool_())]
     return pa.schema([*plain, *more]) if folded else plain

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, column, relation
 from tests.spark_consumer.fold.folded_events import schema_of
-from walbridge.spark_consumer.fold.fold import root_name
+from walbridge.spark_consumer.fold.fold import first_key_name
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.segment_rows import SegmentRows
 from walbridge.spark_consumer.fold.shape import TableShape
@@ -40,7 +40,7 @@ def gone(id_: int, lsn: int = LATER) -> Event:
 
 
 def folded(spark: SparkSession, events: list[Event]) -> Found:
-    """Key, value, last operation, root, unknown columns."""
+    """Key, value, last operation, first key, unknown columns."""
     log = Log()
     for event in events:
         log.add(event)
@@ -51,7 +51,7 @@ def folded(spark: SparkSession, events: list[Event]) -> Found:
         each for some in rows.folded_by_chain(schema_of(shape, folded=True)) for each in some.to_pylist()
     ]
     return sorted(
-        (each[place_name(0)], each[place_name(1)], each["change"]["op"], each[root_name(0)], each["unknown"])
+        (each[place_name(0)], each[place_name(1)], each["change"]["op"], each[first_key_name(0)], each["unknown"])
         for each in found
     )
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, applied, column, copied, head_rows, relation, table_plan, values
 from walbridge.schemas.errors import OperatorError
-from walbridge.spark_consumer.fold.key_changes import chain_roots
+from walbridge.spark_consumer.fold.key_changes import chain_beginnings
 
 LSN = 0x1100
 ITEMS = relation([column("id", "int4", is_key=True), column("body"), column("tags", "_int4"), column("n", "int4")])
@@ -20,23 +20,23 @@ ITEMS = relation([column("id", "int4", is_key=True), column("body"), column("tag
 def test_chain_of_changes_ends_at_its_first_lifetime() -> None:
     a, b, c = (b"a", 0), (b"b", 1), (b"c", 1)
 
-    assert chain_roots({c: b, b: a}) == {c: a, b: a}
+    assert chain_beginnings({c: b, b: a}) == {c: a, b: a}
 
 
 def test_lifetimes_of_one_key_are_kept_apart() -> None:
     links = {(b"b", 1): (b"a", 0), (b"a", 1): (b"b", 1), (b"b", 2): (b"a", 1)}
 
-    assert set(chain_roots(links).values()) == {(b"a", 0)}
+    assert set(chain_beginnings(links).values()) == {(b"a", 0)}
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 2**16))
-def test_every_lifetime_of_a_chain_has_its_first_one_as_root(lengths: list[int], seed: int) -> None:
+def test_every_lifetime_of_a_chain_is_led_back_to_the_first_one(lengths: list[int], seed: int) -> None:
     """I6: whatever the order in which the links are found."""
     chains = [[(bytes([chain]), life) for life in range(length + 1)] for chain, length in enumerate(lengths)]
     links = [(lifetime, chain[place]) for chain in chains for place, lifetime in enumerate(chain[1:])]
     random.Random(seed).shuffle(links)
 
-    assert chain_roots(dict(links)) == {lifetime: chain[0] for chain in chains for lifetime in chain[1:]}
+    assert chain_beginnings(dict(links)) == {lifetime: chain[0] for chain in chains for lifetime in chain[1:]}
 
 
 class Keys:
