@@ -29,8 +29,8 @@ from tests.producer.relations import (
     test_catalogue_facts,
     test_column_matching,
     test_column_numbers,
+    test_relation_cache,
     test_tables,
-    test_versions,
 )
 from tests.producer.session import (
     test_changes,
@@ -255,11 +255,11 @@ NOTICED = {
             "self._is_free(value_id, value) and all(_is_alike(each, record) for each in others)",
             "True",
         ),
-        test_versions.test_two_tables_that_had_one_name_have_an_id_each_for_their_schemas,
+        test_relation_cache.test_two_tables_that_had_one_name_have_an_id_each_for_their_schemas,
     ),
     "two keys have one schema id": Noticed(
         Mutant(RelationCache._key_of, "self._is_free(an_id, text)", "True"),
-        test_versions.test_two_keys_that_differ_in_digits_alone_have_an_id_each,
+        test_relation_cache.test_two_keys_that_differ_in_digits_alone_have_an_id_each,
     ),
     "a table that departed is followed again": Noticed(
         Mutant(FollowedTables.drop, "self._relation_ids -= {relation_id}", "pass"),
@@ -524,7 +524,7 @@ NOTICED = {
     ),
     "a table of another cluster goes on with the metadata of one with its relation id": Noticed(
         Mutant(RelationCache.begin_at, "of_relations.clear()", "pass"),
-        test_versions.test_records_of_another_cluster_keep_their_ids_and_are_of_no_table,
+        test_relation_cache.test_records_of_another_cluster_keep_their_ids_and_are_of_no_table,
     ),
     "what is confirmed goes back": Noticed(
         Mutant(ReplicationStream.confirm, "lsn > self.confirmed", "True"),

@@ -17,7 +17,7 @@ from tests.spark_consumer.delta.manifest import test_manifest_reader
 from tests.spark_consumer.in_memory import test_job_in_memory, test_unfit_records
 from tests.spark_consumer.kafka import test_counted_records, test_cuts_source, test_kafka_log, test_metadata_topic
 from tests.spark_consumer.plan import (
-    test_cuts_that_fit,
+    test_cut_faults,
     test_kept_cuts,
     test_lake_state,
     test_plan_limits,
@@ -56,15 +56,15 @@ NOTICED = {
     "rows of another program within a range are taken": Noticed(
         Mutant(cut.count_mismatch, "!= r.records", "< r.records"),
         partial(
-            test_cuts_that_fit.test_a_cut_that_does_not_fit_in_one_table_is_the_trouble_of_that_table,
-            test_cuts_that_fit.OF_A_TABLE["a range has a hole"],
+            test_cut_faults.test_a_cut_that_does_not_fit_in_one_table_is_the_trouble_of_that_table,
+            test_cut_faults.OF_A_TABLE["a range has a hole"],
         ),
     ),
     "holes in the ranges of a cut are not looked for": Noticed(
         Mutant(cut_faults.topic_faults, "torn := count_mismatch(", "torn := None and ("),
         partial(
-            test_cuts_that_fit.test_a_cut_that_does_not_fit_in_one_table_is_the_trouble_of_that_table,
-            test_cuts_that_fit.OF_A_TABLE["a range has a hole"],
+            test_cut_faults.test_a_cut_that_does_not_fit_in_one_table_is_the_trouble_of_that_table,
+            test_cut_faults.OF_A_TABLE["a range has a hole"],
         ),
     ),
     "records that belong to no table are dropped": Noticed(
@@ -74,15 +74,13 @@ NOTICED = {
             "in_partitions[topic] < in_tables[topic]",
         ),
         partial(
-            test_cuts_that_fit.test_a_cut_that_does_not_fit_is_told,
-            test_cuts_that_fit.FAULTY["records belong to no table"],
+            test_cut_faults.test_a_cut_that_does_not_fit_is_told,
+            test_cut_faults.FAULTY["records belong to no table"],
         ),
     ),
     "a gap between two cuts is not seen": Noticed(
         Mutant(cut.chain_break, "cut.previous_end_lsn != previous.end_lsn", "False"),
-        partial(
-            test_cuts_that_fit.test_a_cut_that_does_not_fit_is_told, test_cuts_that_fit.FAULTY["an LSN is missing"]
-        ),
+        partial(test_cut_faults.test_a_cut_that_does_not_fit_is_told, test_cut_faults.FAULTY["an LSN is missing"]),
     ),
     "the chain of cuts is not checked within a read": Noticed(
         Mutant(resumption.refuse_faults, "previous = cut", "pass"),

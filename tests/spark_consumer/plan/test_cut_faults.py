@@ -3,9 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.spark_consumer.plan.cuts import EPOCH, HEAD, changes, cut, numbered, part
 from walbridge.schemas.control.cut import Cut, PartitionRange
+from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
 from walbridge.spark_consumer.plan.cut_faults import cut_fault, topic_faults
 from walbridge.spark_consumer.plan.plan import make_plan
@@ -54,3 +57,40 @@ def test_a_cut_that_follows_is_accepted() -> None:
 
 def test_a_new_epoch_begins_with_cut_one() -> None:
     assert cut_fault(cut(9), cut(1, epoch=EPOCH._replace(consistent_point=500))) is None
+
+
+COUNTS = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=3), min_size=1, max_size=4)
+"""By topic and partition: how many records a cut has there."""
+
+
+def counted(counts: list[list[int]]) -> Cut:
+    """A cut that tells the same by table and by partition."""
+    parts = [part(7, 7 + n, f"p.{topic}", number) for topic, each in enumerate(counts) for number, n in enumerate(each)]
+    tables = [changes(rows=sum(each), relation_id=topic + 1, topic=f"p.{topic}") for topic, each in enumerate(counts)]
+    return cut(2, *tables, parts=parts)
+
+
+@given(COUNTS, st.data())
+def test_only_topics_whose_counts_differ_have_a_fault(counts: list[list[int]], data: st.DataObject) -> None:
+    """I7: whichever they are, and however many; one table's fault is no other's."""
+    of = counted(counts)
+    assert topic_faults(of) == {}
+    tables, parts = list(of.tables), list(of.partitions)
+    wrong = data.draw(st.sets(st.integers(0, len(counts) - 1)))
+    for topic in wrong:
+        if data.draw(st.booleans()):
+            count = tables[topic].row_count
+            tables[topic] = replace(tables[topic], row_count=count - 1 if count else 1)
+        else:
+            place = next(n for n, each in enumerate(parts) if each.topic == f"p.{topic}")
+            parts[place] = replace(parts[place], end_offset=parts[place].end_offset + 1)
+
+    assert topic_faults(replace(of, tables=tuple(tables), partitions=tuple(parts))).keys() == {f"p.{n}" for n in wrong}
+
+
+def test_records_of_logical_messages_that_are_lost_are_a_fault_of_the_whole_cut() -> None:
+    """I7: they are of no table that could be left alone."""
+    messages = changes(rows=4, relation_id=MESSAGES_RELATION_ID, topic="p.messages")
+
+    assert cut_fault(cut(1), cut(2, messages, parts=[part(0, 4, "p.messages")])) is None
+    assert "p.messages" in (cut_fault(cut(1), cut(2, messages, parts=[part(0, 3, "p.messages")])) or "")

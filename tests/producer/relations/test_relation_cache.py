@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.producer.relations.announcements import INT4, TEXT, TOPIC, facts, versions
 from tests.schemas.strategies import ENUM_OID, USER_TYPES, column, numeric_typmod, table, tables
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
+from walbridge.producer.relations.relation_cache import DataTopic, RelationCache, is_key_of
 from walbridge.producer.relations.table_description import announced, describe
 from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
 from walbridge.schemas.errors import OperatorError
@@ -82,8 +83,7 @@ def test_two_tables_that_had_one_name_have_an_id_each_for_their_schemas() -> Non
 
 def test_two_keys_that_differ_in_digits_alone_have_an_id_each() -> None:
     """I3, I2"""
-    keyed = [table(column("id", 1700, numeric_typmod(digits, 2), is_key=True)) for digits in (10, 12)]
-    first, second = versions(*keyed)
+    first, second = versions(*KEYED)
 
     assert first.key_schema_id != second.key_schema_id
 
@@ -209,3 +209,59 @@ def test_records_of_another_cluster_keep_their_ids_and_are_of_no_table() -> None
     assert (cache.newest_of(ORDERS.relation_id), cache.versions_of(ORDERS.relation_id)) == (record, [record])
     cache.begin_at(12)
     assert cache.newest_of(ORDERS.relation_id) == record
+
+
+KEYED = [table(column("id", 1700, numeric_typmod(digits, 2), is_key=True)) for digits in (10, 12)]
+POOL = [ORDERS, *CHANGES.values(), *KEYED]
+TABLES = st.builds(
+    lambda of, relation_id, name: replace(of, relation_id=relation_id, name=name),
+    st.sampled_from(POOL),
+    st.sampled_from([16_384, 16_999]),
+    st.sampled_from(["orders", "items"]),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(TABLES, min_size=1, max_size=8), st.booleans())
+def test_an_id_means_one_schema_whatever_tables_come_and_a_restart_finds_the_same(
+    announced_tables: list[TableSchema], is_registered: bool
+) -> None:
+    """I2: keys and values; of two relations an id may be only where a reader finds no difference between them."""
+    cache, written = RelationCache("p"), []
+    for of in announced_tables:
+        written.append(cache.version_of(of, TOPIC, is_registered=is_registered))
+        cache.remember(written[-1])
+
+    values = {(each.schema_id, each.value_schema) for each in written}
+    keys = {(each.key_schema_id, each.key_schema) for each in written}
+    assert len({an_id for an_id, _ in values | keys}) == len(values | keys)
+    for one in written:
+        same = [each for each in written if each.schema_id == one.schema_id]
+        relation_id = one.table.relation_id
+        assert all(replace(each, table=replace(each.table, relation_id=relation_id)) == one for each in same)
+    later = read_back(*written)
+    assert [later.version_of(of, TOPIC, is_registered=is_registered) for of in announced_tables] == written
+
+
+def test_version_that_comes_back_is_written_again_and_stays_one_version() -> None:
+    """The last record of a relation says what it is called: a reader would else take it for renamed for ever."""
+    first, renamed = versions(ORDERS, replace(ORDERS, name="moved"))
+    cache = read_back(first, renamed)
+
+    assert cache.version_of(ORDERS, TOPIC) == first
+    assert not cache.is_known(first)
+    cache.remember(first)
+    assert cache.is_known(first)
+    assert (cache.named("public.orders"), cache.named("public.moved")) == (first, None)
+    assert cache.versions_of(ORDERS.relation_id) == [first, renamed]
+
+
+def test_key_of_a_version_is_told_whatever_the_table_is_called() -> None:
+    """I3: another name is no other key; another type, digits, or another column is one."""
+    record, revised = versions(*KEYED)
+
+    for version in (record, revised):
+        assert is_key_of(version, replace(version.table, name="moved", namespace="elsewhere"), "p")
+    assert not is_key_of(record, revised.table, "p")
+    assert not is_key_of(revised, record.table, "p")
+    assert not is_key_of(record, table(column("number", 1700, numeric_typmod(10, 2), is_key=True)), "p")
