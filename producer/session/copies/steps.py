@@ -10,21 +10,17 @@ from collections.abc import Callable
 
 import structlog
 
-from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.copy_state import TableState
 from walbridge.producer.copying.table_record import with_state
 from walbridge.producer.copying.visibility import ReceivedTransactions
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.postgres.copy_beside.copy_protocol import ChunkRead, TableFound
-from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.session.copies.arrival import Arrival
 from walbridge.producer.session.copies.chunk_rows import rows_at_end
 from walbridge.producer.session.copies.corrections import Corrections
-from walbridge.producer.session.copies.records import CopyRecords
-from walbridge.producer.session.copies.start import CopyStart, NotYet, Refused
+from walbridge.producer.session.copies.start import NotYet, Refused
 from walbridge.producer.session.copies.state.copied_table import CopiedTable, OpenChunk
-from walbridge.producer.session.copies.state.reading import CopyReading
+from walbridge.producer.session.copies.step_parts import StepParts
 from walbridge.schemas.control.table_progress import COPYING, CURRENT, TableProgress
 from walbridge.schemas.position import Lsn, format_lsn
 
@@ -43,22 +39,16 @@ class CopySteps:
 
     def __init__(
         self,
-        reading: CopyReading,
-        stream: ReplicationStream,
-        out: OpenBatch,
+        parts: StepParts,
         watch: SourceWatch,
-        arrival: Arrival,
-        start: CopyStart,
-        records: CopyRecords,
         follow: Callable[[int], None],
         is_told_since: Callable[[int, Lsn], bool],
         begin_whole: Callable[[TableFound, RecordWriter, int], None],
         put_off: Callable[[int, BaseException], None],
     ) -> None:
-        self._reading, self._stream, self._out, self._watch = reading, stream, out, watch
-        self._arrival = arrival
-        self._start, self._records = start, records
-        self._corrections = Corrections(reading, stream, out.tracker, records)
+        self._reading, self._stream, self._out, self._watch = parts.reading, parts.stream, parts.out, watch
+        self._arrival, self._start, self._records = parts.arrival, parts.start, parts.records
+        self._corrections = Corrections(parts.reading, parts.stream, parts.out.tracker, parts.records)
         self._follow, self._begin_whole, self._put_off = follow, begin_whole, put_off
         self._is_told_since = is_told_since
 

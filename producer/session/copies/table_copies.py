@@ -46,6 +46,7 @@ from walbridge.producer.session.copies.state.record_queue import RecordQueue
 from walbridge.producer.session.copies.state.requested_tables import RequestedTables
 from walbridge.producer.session.copies.state.tables_to_copy import TablesToCopy
 from walbridge.producer.session.copies.state.whole_copy import WholeCopy
+from walbridge.producer.session.copies.step_parts import StepParts
 from walbridge.producer.session.copies.steps import CopySteps
 from walbridge.producer.session.copies.whole_steps import WholeSteps
 from walbridge.producer.session.transactions.transaction import OpenTransaction
@@ -102,28 +103,14 @@ class TableCopies:
         self._reading = CopyReading(reader, copied, to_copy, requested, bytes_per_s=settings.producer.copy_bytes_per_s)
         self._answers = CopyAnswers(self._reading, stream, out, settings.producer.on_table_error, leave_out)
         self._follow, self._leave_out, self._tables = follow, leave_out, tables
-        start, arrival = CopyStart(tables, out.tracker, watch), Arrival(stream, watch)
+        start = CopyStart(tables, out.tracker, watch)
+        parts = StepParts(self._reading, stream, out, Arrival(stream, watch), start, records)
         self._whole = WholeSteps(
-            settings.producer,
-            self._reading,
-            stream,
-            out,
-            arrival,
-            start,
-            records,
-            queue,
-            follow=follow,
-            leave_out=leave_out,
-            put_off=self._answers.put_off,
+            settings.producer, parts, queue, follow=follow, leave_out=leave_out, put_off=self._answers.put_off
         )
         self._steps = CopySteps(
-            self._reading,
-            stream,
-            out,
+            parts,
             watch,
-            arrival,
-            start,
-            records,
             follow=follow,
             begin_whole=self._whole.begin,
             is_told_since=is_told_since,

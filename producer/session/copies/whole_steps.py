@@ -18,21 +18,17 @@ from collections.abc import Callable
 
 import structlog
 
-from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.copy_state import Chunk, TableState
 from walbridge.producer.copying.table_record import with_state
 from walbridge.producer.copying.window import Void
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.errors.rows import UnfitRow
 from walbridge.producer.postgres.copy_beside.copy_protocol import TableFound
-from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.session.copies.arrival import Arrival
-from walbridge.producer.session.copies.records import CopyRecords
-from walbridge.producer.session.copies.start import CopyStart, NotYet
-from walbridge.producer.session.copies.state.reading import CopyReading
+from walbridge.producer.session.copies.start import NotYet
 from walbridge.producer.session.copies.state.record_queue import RecordQueue
 from walbridge.producer.session.copies.state.tables_to_copy import AGAIN_S
 from walbridge.producer.session.copies.state.whole_copy import WholeCopy
+from walbridge.producer.session.copies.step_parts import StepParts
 from walbridge.schemas.control.table_progress import COPYING, CURRENT, IN_ONE_PIECE, TableProgress, is_begun_anew
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.settings_sections import Producer
@@ -58,19 +54,15 @@ class WholeSteps:
     def __init__(
         self,
         limits: Producer,
-        reading: CopyReading,
-        stream: ReplicationStream,
-        out: OpenBatch,
-        arrival: Arrival,
-        start: CopyStart,
-        records: CopyRecords,
+        parts: StepParts,
         queue: Callable[[], RecordQueue],
         follow: Callable[[int], None],
         leave_out: Callable[[int], None],
         put_off: Callable[[int, BaseException], None],
     ) -> None:
-        self._limits, self._reading, self._stream, self._out = limits, reading, stream, out
-        self._arrival, self._start, self._records, self._queue = arrival, start, records, queue
+        self._limits, self._queue = limits, queue
+        self._reading, self._stream, self._out = parts.reading, parts.stream, parts.out
+        self._arrival, self._start, self._records = parts.arrival, parts.start, parts.records
         self._follow, self._leave_out, self._put_off = follow, leave_out, put_off
         self._begun_s = self._reported_s = self._entered_s = 0.0
         self._changes_left: int | None = None
