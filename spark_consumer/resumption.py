@@ -136,7 +136,7 @@ def plan_of(cuts: Cuts, state: LakeState, plans: PlanRunner) -> tuple[LakeState,
     epoch = cuts[-1][1].epoch
     state = state.entered(cuts[0][1])
     faults = {topic: fault for _, cut in cuts for topic, fault in topic_faults(cut).items()}
-    plan = make_plan(cuts, state.heads(epoch), state.copies(epoch), state.left(epoch), faults)
+    plan = make_plan(cuts, state.heads(epoch), state.copies(epoch), state.awaiting_copy(epoch), faults)
     plans.refuse_troubles(plan.troubles)
     return state, plan
 

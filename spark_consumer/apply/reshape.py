@@ -90,7 +90,7 @@ def _rewrite(
     schema = arrow_schema([*[field for field, _ in columns], STRUCT])
     # Aliases, because a name may be another column's in the other shape.
     selected = [f"{_selected(origin.name, into_text)} AS o{place}" for place, (_, origin) in enumerate(stay)]
-    rows = table.query(f"SELECT {', '.join([*selected, f'{DELTA_RS.quoted(LAKE_STRUCT)} AS w'])} FROM target")
+    rows = table.query(f"SELECT {', '.join([*selected, f'{DELTA_RS.quoted(LAKE_STRUCT)} AS own'])} FROM target")
     batches = _rewritten(rows, columns, schema, values, renames, texts)
     table.overwrite(pa.RecordBatchReader.from_batches(schema, batches), commit)
 

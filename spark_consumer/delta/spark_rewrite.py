@@ -74,12 +74,12 @@ def rewrite_by_spark(
     old = [
         _read(origin, into_text, struct).alias(f"o{at}") for at, (_, origin) in enumerate(columns) if origin is not None
     ]
-    rows = found.select(*old, F.col(SPARK.quoted(struct.name)).alias("w"))
+    rows = found.select(*old, F.col(SPARK.quoted(struct.name)).alias("own"))
     if new:
         named = row.rename_columns([f"o{at}" for at, (_, origin) in enumerate(columns) if origin is None])
         constants = spark.createDataFrame(named, from_arrow_schema(named.schema, prefer_timestamp_ntz=True))
         rows = rows.crossJoin(F.broadcast(constants))
-    changed = F.col("w").withField(_TEXTS, _texts(F.col(f"w.{_TEXTS}"), renames, texts))
+    changed = F.col("own").withField(_TEXTS, _texts(F.col(f"own.{_TEXTS}"), renames, texts))
     selected = [_as(F.col(f"o{at}"), field) for at, (field, _) in enumerate(columns)]
     _overwrite(table, rows.select(*selected, _as(changed, struct)), commit)
 

@@ -114,7 +114,7 @@ class LakeState:
         found = ((relation_id, entry.copy_from) for relation_id, entry in self._entries_in(epoch).items())
         return {relation_id: copy for relation_id, copy in found if copy is not None}
 
-    def left(self, epoch: Epoch) -> frozenset[int]:
+    def awaiting_copy(self, epoch: Epoch) -> frozenset[int]:
         """Relations whose tables take no changes until a copy of them ends."""
         return frozenset(key for key, entry in self._entries_in(epoch).items() if entry.state in LEFT)
 
@@ -214,11 +214,13 @@ class LakeState:
         begun = {table.relation_id: table.segments[-1].start or _BEGINNING for table in plan.tables}
         for head in sorted(heads, key=lambda head: begun.get(head.relation_id, _BEGINNING)):
             before = entries.get(head.relation_id)
+            # A table that was made again has the folder and the topic of the one before it, and its own number.
             entries = {key: e for key, e in entries.items() if e.path != head.path and e.topic != head.topic}
             entries[head.relation_id] = applied_entry(head, before, plan.end_lsn, relations)
         for relation_id, copy in plan.copies.items():
             before, entries = former_and_others(entries, relation_id, copy.topic)
             entries[relation_id] = copying_entry(relation_id, copy, before, relations)
+        # A table in trouble has nothing of this plan: it is right up to where the plan before it ended.
         certain = max(self.end_lsn, plan.epoch.consistent_point)
         for trouble in troubles:
             before, others = former_and_others(entries, trouble.relation_id, trouble.topic)
@@ -226,9 +228,9 @@ class LakeState:
             entries = {key: e for key, e in entries.items() if key in others or key == trouble.relation_id}
             goes_on = plan.copies.get(trouble.relation_id)
             entries[trouble.relation_id] = replace(left_entry(trouble, before, certain, relations), copy_from=goes_on)
-        done = (without_copy(entry, plan.end_lsn) for key, entry in entries.items() if key not in plan.copies)
-        still = (entries[relation_id] for relation_id in plan.copies)
-        return {entry.relation_id: entry for entry in [*done, *still] if entry is not None}
+        over = (without_copy(entry, plan.end_lsn) for key, entry in entries.items() if key not in plan.copies)
+        going_on = (entries[relation_id] for relation_id in plan.copies)
+        return {entry.relation_id: entry for entry in [*over, *going_on] if entry is not None}
 
     def _row(self, steps: int, kind: str, plan: Plan, tables: Iterable[TableEntry]) -> CutRow:
         return CutRow(

@@ -123,14 +123,15 @@ def take_cuts(cuts: Sequence[tuple[int, Cut]], rows_max: int) -> int:
     topics: dict[int, str] = {}
     for count, (_, cut) in enumerate((offset, _of_tables(cut)) for offset, cut in cuts):
         rows += sum(part.records for part in cut.partitions)
-        full = rows > rows_max or cut.epoch != cuts[0][1].epoch
+        is_full = rows > rows_max or cut.epoch != cuts[0][1].epoch
         for table in cut.tables:
             barriers[table.relation_id] += len(table.barriers)
-            full = full or barriers[table.relation_id] >= SEGMENTS_MAX
-            full = full or relations.setdefault(table.topic, table.relation_id) != table.relation_id
-            full = full or (table.relation_id in topics and has_begin_beside(cut, table))
-            full = full or topics.setdefault(table.relation_id, table.topic) != table.topic
-        if count and full:
+            is_full = is_full or barriers[table.relation_id] >= SEGMENTS_MAX
+            is_full = is_full or relations.setdefault(table.topic, table.relation_id) != table.relation_id
+            is_full = is_full or (table.relation_id in topics and has_begin_beside(cut, table))
+            is_full = is_full or topics.setdefault(table.relation_id, table.topic) != table.topic
+        # One cut alone is never too much: it cannot be applied in parts, since only its end is a state of the source.
+        if count and is_full:
             return count
     return len(cuts)
 
@@ -139,19 +140,19 @@ def make_plan(
     cuts: Sequence[tuple[int, Cut]],
     heads: Mapping[int, TableHead],
     copies: Mapping[int, CopyFrom] | None = None,
-    left: Collection[int] = (),
+    awaiting_copy: Collection[int] = (),
     faults: Mapping[str, str] | None = None,
 ) -> Plan:
     """The plan of these (offset, cut) pairs over the lake's tables and the copies that go on (by relation id).
 
     Args:
-        left: relations whose tables take no changes until a copy of them ends.
+        awaiting_copy: relations whose tables take no changes until a copy of them ends.
         faults: ``topic_faults`` of the cuts.
     """
     first, last = cuts[0][1], cuts[-1][1]
     of_tables = [_of_tables(cut) for _, cut in cuts]
     timed = [cut.commit_time_us for _, cut in cuts if cut.commit_time_us is not None]
-    tables, going_on, troubles = _table_plans(of_tables, heads, copies or {}, left, faults or {})
+    tables, going_on, troubles = _table_plans(of_tables, heads, copies or {}, awaiting_copy, faults or {})
     return Plan(
         epoch=last.epoch,
         from_cut=first.cut_id,
@@ -184,7 +185,7 @@ def _table_plans(
     cuts: Iterable[Cut],
     heads: Mapping[int, TableHead],
     copies: Mapping[int, CopyFrom],
-    left: Collection[int],
+    awaiting_copy: Collection[int],
     faults: Mapping[str, str],
 ) -> tuple[list[TablePlan], dict[int, CopyFrom], list[TableTrouble]]:
     changes: dict[int, Changes] = {}
@@ -196,17 +197,19 @@ def _table_plans(
     # and the path is no more that of the table which had the name in the copy before.
     by_topic = {head.topic: replace(head, state=SUPERSEDED) for head in heads.values()}
     plans: list[TablePlan] = []
-    in_doubt = {trouble.topic for trouble in troubles}
-    going_on = {relation_id: copy for relation_id, copy in copies.items() if copy.topic not in in_doubt}
+    # A copy whose topic two relations send to would take records of the other one.
+    in_trouble = {trouble.topic for trouble in troubles}
+    going_on = {relation_id: copy for relation_id, copy in copies.items() if copy.topic not in in_trouble}
     for relation_id, of in changes.items():
         topic = of[-1][1].topic
         base = heads.get(relation_id)
+        # On another server a relation may have the id of another table of before by chance: topics tell them apart.
         is_elsewhere = base is not None and base.topic != topic and base.state == SUPERSEDED
         start = by_topic.get(topic) if base is None or is_elsewhere else base
-        walk = TableWalk(start, going_on.pop(relation_id, None), relation_id in left)
+        walk = TableWalk(start, going_on.pop(relation_id, None), relation_id in awaiting_copy)
         try:
             # What takes nothing is not harmed by what a cut says of its topic.
-            if topic in faults and not (walk.is_left and walk.copy is None):
+            if topic in faults and not (walk.awaits_copy and walk.copy is None):
                 raise TableError(faults[topic])
             table_plan = _table_plan(relation_id, topic, walk, of)
         except TableError as error:
@@ -258,7 +261,7 @@ def _table_plan(relation_id: int, topic: str, walk: TableWalk, changes: Changes)
     Raises:
         TableError: its changes cannot be applied.
     """
-    if walk.copy is None and not walk.is_left and (walk.base is None or walk.base.state == SUPERSEDED):
+    if walk.copy is None and not walk.awaits_copy and (walk.base is None or walk.base.state == SUPERSEDED):
         barriers = [barrier.kind for _, table in changes for barrier in table.barriers]
         # It left before the lake had anything of it.
         if {*barriers} == {"dropped"} and not any(table.row_count for _, table in changes):

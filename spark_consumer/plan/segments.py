@@ -66,11 +66,15 @@ class Segment:
 
 @dataclass
 class TableWalk:
-    """Goes over the barriers of a plan; ``segments`` and ``copy`` are what they come to."""
+    """Goes over the barriers of a plan, cut by cut. ``segments``, ``state`` and ``copy`` are what they come to.
+
+    ``base``: the table where the plan begins; None where the lake has none. ``copy``: one that goes on beside the
+    stream, before the plan and, once ``end`` was called, after it.
+    """
 
     base: TableHead | None
     copy: CopyFrom | None
-    is_left: bool = False
+    awaits_copy: bool = False
     """The table is stale or quarantined: nothing but a copy is for it."""
     state: str = ""
     segments: list[Segment] = field(default_factory=list)
@@ -79,12 +83,14 @@ class TableWalk:
 
     def __post_init__(self) -> None:
         self.state = self.base.state if self.base else "copying"
+        # Of the segment that the next barrier ends: its schema, where it began, and what ``Segment`` says of it.
         self._schema_id = self.base.schema_id if self.base else ""
         self._start: Position | None = None
         self._empties, self._copies = False, self.state == "copying"
         self._fed = self.copy is not None
+        # Whether the table takes its events: else barriers are gone over, and make no segments.
         # A table that is copied anew is fed as long as it equals the source; any other waits for its copy.
-        self._is_open = not self.is_left and (self.copy is None or self.state == "current")
+        self._is_open = not self.awaits_copy and (self.copy is None or self.state == "current")
 
     def pass_cut(self, cut: Cut, table: TableChanges) -> None:
         """What one cut says of the table."""
@@ -95,6 +101,8 @@ class TableWalk:
                 self._swap(self.copy)
             else:
                 self._pass(barrier)
+        # Behind the barriers, since the records of a cut that begins or ends a copy are the copy's too: those before
+        # ``copy_begin`` have earlier positions, and those behind ``copy_end`` are changes, which it takes as well.
         if self.copy is not None:
             self.copy = self.copy.with_cut(cut)
         if self.swapped is not None:
@@ -106,19 +114,23 @@ class TableWalk:
             self._add(None)
 
     def _begin(self, barrier: Barrier, topic: str) -> None:
+        """A copy beside the stream begins."""
         self.copy = copy_begun(topic, barrier)
         if self.state != "current":
             self._is_open = False
+            # What came before has no table to go into; the copy has all of it.
             if self.base is None or self.base.state == SUPERSEDED:
                 self.segments.clear()
             return
         # Rows of a copy that has ended in this plan are in the same segment.
         self._fed = self.swapped is None
+        # The copy's first event names the shape, so no ``shape`` barrier of its own tells that it is another one.
         if self.copy.schema_id != self._schema_id:
             self._close(barrier.position)
             self._schema_id = self.copy.schema_id
 
     def _swap(self, copy: CopyFrom) -> None:
+        """The copy ends: the plan goes over its records from their beginning, shape by shape, and empties the table."""
         self.segments.clear()
         self.swapped, self.copy = copy, None
         self.state = "current"
@@ -129,6 +141,7 @@ class TableWalk:
             self._start, self._schema_id = shape.position, shape.schema_id
 
     def _pass(self, barrier: Barrier) -> None:
+        """Any other barrier."""
         if self.swapped is not None and barrier.kind == "shape" and barrier.schema_id == self._schema_id:
             # No barrier to a fold, and copied rows may stand at this very position.
             return
@@ -144,6 +157,7 @@ class TableWalk:
             self.copy = _copy_after(self.copy, barrier)
 
     def _close(self, at: Position, *, unfinished: bool = False) -> None:
+        """The segment ends here, and the next one begins."""
         if self._is_open:
             self._add(at, unfinished=unfinished)
         self._start, self._empties = at, False

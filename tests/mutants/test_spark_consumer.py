@@ -172,7 +172,7 @@ NOTICED = {
         over_topics(test_unfit_records.test_half_applied_table_shows_nothing_of_it),
     ),
     "a table that was left takes changes": Noticed(
-        Mutant(TableWalk.__post_init__, "not self.is_left and ", ""),
+        Mutant(TableWalk.__post_init__, "not self.awaits_copy and ", ""),
         test_segments.test_a_table_that_was_left_takes_nothing_whatever_comes_of_it,
     ),
     "cuts that were applied are applied again": Noticed(

@@ -171,8 +171,11 @@ def test_an_epoch_that_begins_without_a_copy_leaves_each_table_as_it_is_and_call
     assert (row.kind, row.epoch, row.end_lsn, state.is_idle(row)) == ("published", str(NEXT), 0x500, False)
     told = {key: (e.state, e.since, e.version, e.path, e.copy_from) for key, e in entries(row).items()}
     assert told == {n: ("stale", 2000, 1, f"public/{name}", None) for n, name in enumerate("ab", 1)}
-    assert (state.left(NEXT), state.copies(NEXT)) == (frozenset({1, 2}), {})
-    assert make_plan([(0, begins(NEXT, gone))], state.heads(NEXT), state.copies(NEXT), state.left(NEXT)).tables == ()
+    assert (state.awaiting_copy(NEXT), state.copies(NEXT)) == (frozenset({1, 2}), {})
+    assert (
+        make_plan([(0, begins(NEXT, gone))], state.heads(NEXT), state.copies(NEXT), state.awaiting_copy(NEXT)).tables
+        == ()
+    )
 
 
 def test_a_table_of_the_epoch_before_is_current_once_its_copy_is_whole() -> None:

@@ -321,8 +321,8 @@ def test_a_table_in_trouble_is_as_it_was_at_the_last_certain_lsn_in_its_own_plac
         assert left.why == ("is gone" if first is None else "is gone; mend it")
         assert (other.state, other.version, other.why) == ("current", to_cut, None)
         before = LakeState.after("p", row)
-        assert before.left(EPOCH) == {1}
-    assert before.left(NEXT) == frozenset()
+        assert before.awaiting_copy(EPOCH) == {1}
+    assert before.awaiting_copy(NEXT) == frozenset()
 
 
 def test_a_table_in_trouble_of_which_the_lake_has_nothing_is_named_and_has_no_version() -> None:
@@ -330,7 +330,7 @@ def test_a_table_in_trouble_of_which_the_lake_has_nothing_is_named_and_has_no_ve
 
     (entry,) = after_trouble.tables
     assert (entry.qualified_name, entry.version, entry.state) == ("public.a", None, "stale")
-    assert (state.heads(EPOCH), state.left(EPOCH)) == ({}, frozenset({1}))
+    assert (state.heads(EPOCH), state.awaiting_copy(EPOCH)) == ({}, frozenset({1}))
 
 
 @pytest.mark.parametrize("states", [("stale", "current"), ("current", "stale"), ("superseded", "current")])
