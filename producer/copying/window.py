@@ -161,39 +161,46 @@ class _LaidOver:
 
     def __init__(self, rows: dict[bytes, bytes]) -> None:
         self.rows = rows
-        """Whole ones only."""
+        """By key, whole ones only."""
         self.missing = set(rows)
         """Keys of those whose whole rows the topic does not hold."""
         self.moved: set[bytes] = set()
+        """Keys of rows that came from another key, and whose values were filled in from the row that was read there."""
         self.unknown: dict[bytes, bytes] = {}
-        """Rows that came to their key with values that nobody has."""
+        """By key, rows that came to it with values that nobody here has."""
 
     def take(self, step: Step) -> None:
+        """What one change makes of them: its row leaves the old key, and comes to the new one, if there is one."""
         was_missing, was_moved = step.old in self.missing, step.old in self.moved
-        base = self._remove(step.old)
+        base, was_unknown = self._remove(step.old)
         if step.new is None or step.row is None:
             return
         if step.is_whole:
             # The topic has it from the stream; a key that was read stays among the rows all the same.
             self._put(step.new, step.row, is_missing=was_missing and step.old == step.new)
         elif base is not None:
+            # The change left values out that the row of its old key has, and that row was read: it is whole from here
+            # on. Under another key it is missing in the topic, where the stream brought it without those values.
             moves = step.new != step.old
             self._put(step.new, fill(step.row, base, None), is_missing=was_missing or moves)
             if moves or was_moved:
                 self.moved.add(step.new)
-        elif step.new != step.old or self._was_unknown:
+        elif step.new != step.old or was_unknown:
+            # Neither the change nor a row that was read has these values. A row that stays under its key is no trouble:
+            # the topic holds it from the stream, or another chunk reads it.
             self.unknown[step.new] = step.row
 
-    def _remove(self, key: bytes | None) -> bytes | None:
-        self._was_unknown = False
+    def _remove(self, key: bytes | None) -> tuple[bytes | None, bool]:
+        """The whole row that was under the key, if there is one; and whether one with values that nobody has was."""
         if key is None:
-            return None
+            return None, False
         self.missing.discard(key)
         self.moved.discard(key)
-        self._was_unknown = self.unknown.pop(key, None) is not None
-        return self.rows.pop(key, None)
+        was_unknown = self.unknown.pop(key, None) is not None
+        return self.rows.pop(key, None), was_unknown
 
     def _put(self, key: bytes, row: bytes, *, is_missing: bool) -> None:
+        """A whole row is under the key now."""
         self.rows[key] = row
         self.unknown.pop(key, None)
         if is_missing:

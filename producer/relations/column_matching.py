@@ -8,6 +8,10 @@ never given twice: so where there are as many columns as numbers that they can h
 whatever the columns are called by now. A migration adds, fills and renames in one transaction, and the
 catalogue knows its end only.
 
+In the code below, numbers are attribute numbers. *Candidates* are those that the columns of a relation may have: what
+the newest version had, and all that were given since. *Recorded* ones were told with any version; *present* ones are in
+the catalogue now; one that is a candidate and neither of these came and went before anybody was told of it.
+
 Under FULL and NOTHING the key is the catalogue's primary key. One that was added later says nothing of
 rows before it, of which several may be equal in it: a delete of one of them would take all. A table
 without a key is right then too, so a key is never gained, and never changed where rows need no key for
@@ -29,14 +33,21 @@ UncertainColumns = Callable[[Relation, TableFacts | None, Sequence[RelationRecor
 
 
 def column_numbers(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Numbers:
-    """By column; None where nobody can tell."""
+    """By column; None where nobody can tell.
+
+    The catalogue tells a number by name and type, and may speak of another column under the same name. The order of
+    numbers tells it for certain where there are as many as columns. A version with the same columns tells what theirs
+    were.
+    """
     by_name = [each.attnum if each else None for each in described_columns(relation, facts)]
     certain = _by_order(by_name, facts, versions)
     same = _same_columns(relation, versions)
     if same is None:
         return certain or _between(_possible(by_name, facts), facts, versions)
     recorded = [column.attnum for column in same.table.columns]
-    if same is versions[-1] or _was_before(by_name, facts, versions):
+    if same is versions[-1] or _is_older(by_name, facts, versions):
+        # A column may have been made again under its name, so the catalogue's numbers count before recorded ones, as
+        # long as their order allows them.
         now = [a if a is not None else b for a, b in zip(by_name, recorded, strict=True)]
         return now if _possible(now, facts) == now else recorded
     # Either it is read again after a crash, or columns came back under names of old ones.
@@ -46,7 +57,7 @@ def column_numbers(relation: Relation, facts: TableFacts | None, versions: Seque
 def described_columns(relation: Relation, facts: TableFacts | None) -> list[ColumnFacts | None]:
     """By column, the catalogue's facts of the column with this name and type; None where there is none."""
     known = {(each.name, each.type_oid, each.typmod): each for each in facts.columns} if facts else {}
-    return [known.get(_of(column)) for column in relation.columns]
+    return [known.get(_told(column)) for column in relation.columns]
 
 
 def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
@@ -56,22 +67,24 @@ def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Se
     candidates = _candidates(facts, versions)
     if facts is None or candidates is None or _same_columns(relation, versions) is not None:
         return []
-    ever = {column.attnum for version in versions for column in version.table.columns}
-    there = {column.attnum for column in facts.columns}
-    untold = candidates - ever - there
+    recorded = {column.attnum for version in versions for column in version.table.columns}
+    present = {column.attnum for column in facts.columns}
+    came_and_went = candidates - recorded - present
     numbers = _possible([each.attnum if each else None for each in described_columns(relation, facts)], facts)
-    beside = {each.attnum for each in facts.columns if not each.is_generated} & candidates - ever - {*numbers}
-    if not (untold or beside) or len(candidates) == len(numbers):
+    # New columns that the relation does not have under the names that they have by now.
+    renamed = {each.attnum for each in facts.columns if not each.is_generated} & candidates - recorded - {*numbers}
+    if not (came_and_went or renamed) or len(candidates) == len(numbers):
         return []  # each has its own by their order
     found = []
     for place, (column, number) in enumerate(zip(relation.columns, numbers, strict=True)):
-        before = max((each for each in numbers[:place] if each is not None and each in ever), default=0)
+        # The recorded columns on either side of it: columns are announced in the order of their numbers.
+        before = max((each for each in numbers[:place] if each is not None and each in recorded), default=0)
         behind = min(
-            (each for each in numbers[place:] if each is not None and each in ever), default=max(candidates) + 1
+            (each for each in numbers[place:] if each is not None and each in recorded), default=max(candidates) + 1
         )
-        if number is None or number in ever:
+        if number is None or number in recorded:
             continue
-        if any(before < each < behind for each in untold) or any(before < each < number for each in beside):
+        if any(before < each < behind for each in came_and_went) or any(before < each < number for each in renamed):
             found.append(column.name)
     return found
 
@@ -82,7 +95,7 @@ def retyped_columns(relation: Relation, facts: TableFacts | None, versions: Sequ
     was altered before, too."""
     if facts is None or not versions:
         return []
-    ever = {(each.name, each.type_oid) for version in versions for each in version.table.columns}
+    recorded = {(each.name, each.type_oid) for version in versions for each in version.table.columns}
     by_number = {each.attnum: each.type_oid for each in facts.columns}
     by_name = {each.name: each.type_oid for each in facts.columns}
     numbers = column_numbers(relation, facts, versions)
@@ -90,7 +103,7 @@ def retyped_columns(relation: Relation, facts: TableFacts | None, versions: Sequ
         column.name
         for column, number in zip(relation.columns, numbers, strict=True)
         if column.type_oid >= FIRST_USER_OID
-        and (column.name, column.type_oid) not in ever
+        and (column.name, column.type_oid) not in recorded
         and (by_name.get(column.name) if number is None else by_number.get(number)) not in (None, column.type_oid)
     ]
 
@@ -102,20 +115,22 @@ def unfilled_columns(relation: Relation, facts: TableFacts | None, versions: Seq
     """
     if facts is None or not versions:
         return []
-    ever = {column.attnum for version in versions for column in version.table.columns}
-    there = {each.attnum for each in facts.columns}
-    gone = {*range(max(filter(None, ever), default=0) + 1, facts.attnum_max + 1)} - there
+    recorded = {column.attnum for version in versions for column in version.table.columns}
+    present = {each.attnum for each in facts.columns}
+    # Given since the newest version, and dropped by now: the value that older rows had went with the column.
+    gone = {*range(max(filter(None, recorded), default=0) + 1, facts.attnum_max + 1)} - present
+    # New columns whose older rows have a value, with the type that this value is of.
     valued = {
         each.attnum: (each.type_oid, each.typmod)
         for each in facts.columns
-        if each.missing_value is not None and each.attnum not in ever
+        if each.missing_value is not None and each.attnum not in recorded
     }
     filled = {each.attnum for each in versions[-1].table.columns if each.missing_value is not None}
     if not valued and not gone and not filled:
         return []
     numbers = column_numbers(relation, facts, versions)
     # What the newest version has and is there still was there when this was told: without a number it may be that.
-    known = {column.attnum for column in versions[-1].table.columns} & there - {*numbers}
+    known = {column.attnum for column in versions[-1].table.columns} & present - {*numbers}
     may_have_any = bool(valued or filled & known) or numbers.count(None) > len(known)
     of_types = ((column.type_oid, column.typmod) for column in relation.columns)
     return [
@@ -179,13 +194,13 @@ def _identity(version: RelationRecord) -> str:
     return version.table.replica_identity
 
 
-def _of(column: RelationColumn) -> tuple[str, int, int]:
+def _told(column: RelationColumn) -> tuple[str, int, int]:
     return column.name, column.type_oid, column.typmod
 
 
 def _same_columns(relation: Relation, versions: Sequence[RelationRecord]) -> RelationRecord | None:
     """The newest version that was announced with these very columns."""
-    wanted = [_of(column) for column in relation.columns]
+    wanted = [_told(column) for column in relation.columns]
     for version in reversed(versions):
         if [(each.name, each.type_oid, each.typmod) for each in version.table.columns] == wanted:
             return version
@@ -196,12 +211,12 @@ def _candidates(facts: TableFacts | None, versions: Sequence[RelationRecord]) ->
     """The numbers that the newest version had, and all that were given since; None where some are not known."""
     if facts is None or not versions:
         return None
-    ever = {column.attnum for version in versions for column in version.table.columns}
-    had = {column.attnum for column in versions[-1].table.columns}
-    known = {number for number in ever if number is not None}
-    if None in had or not facts.attnum_max:
+    recorded = {column.attnum for version in versions for column in version.table.columns}
+    newest = {column.attnum for column in versions[-1].table.columns}
+    if None in newest or not facts.attnum_max:
         return None
-    return (known & had) | set(range(max(known, default=0) + 1, facts.attnum_max + 1))
+    known = {number for number in recorded if number is not None}
+    return (known & newest) | set(range(max(known, default=0) + 1, facts.attnum_max + 1))
 
 
 def _by_order(by_name: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Numbers | None:
@@ -218,21 +233,22 @@ def _between(by_name: Numbers, facts: TableFacts | None, versions: Sequence[Rela
     candidates = _candidates(facts, versions)
     if candidates is None:
         return by_name
-    had = {0, *(column.attnum for column in versions[-1].table.columns)}
+    newest = {0, *(column.attnum for column in versions[-1].table.columns)}
     numbers = list(by_name)
     below, unknown = 0, 0
+    # One more than the last, so that the columns behind the last known one are looked at as well.
     for place, number in enumerate([*by_name, max(candidates, default=0) + 1]):
         if number is None:
             unknown += 1
             continue
         between = sorted(each for each in candidates if below < each < number)
-        if below in had and len(between) == unknown:
+        if below in newest and len(between) == unknown:
             numbers[place - unknown : place] = between
         below, unknown = number, 0
     return numbers
 
 
-def _was_before(by_name: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> bool:
+def _is_older(by_name: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> bool:
     """Whether this relation is older than the newest version: it has more columns than could be there now."""
     candidates = _candidates(facts, versions)
     return candidates is not None and len(candidates) < len(by_name)

@@ -547,7 +547,7 @@ NOTICED = {
         test_window.test_value_of_a_row_that_left_its_key_is_not_that_of_the_next_one_there,
     ),
     "a row whose values nobody has is not read again": Noticed(
-        Mutant(_LaidOver.take, "step.new != step.old or self._was_unknown", "False"),
+        Mutant(_LaidOver.take, "step.new != step.old or was_unknown", "False"),
         partial(
             test_window.test_row_that_came_with_unknown_values_from_elsewhere_is_read_again,
             [test_window.move(b"7", b"8", b"x", UNCHANGED)],
