@@ -37,7 +37,7 @@ from walbridge.spark_consumer.kafka.measures import (
     volumes_by_topic,
     without_large,
 )
-from walbridge.spark_consumer.kafka.ranges import RECORD, Place
+from walbridge.spark_consumer.kafka.ranges import RECORD, PartitionId
 from walbridge.spark_consumer.kafka.slices import Volume
 from walbridge.spark_consumer.plan.plan import Plan
 
@@ -237,7 +237,7 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
 
 
 def other_counts(
-    planned: Mapping[Place, PartitionRange], counted: Mapping[Place, tuple[int, int, int]]
+    planned: Mapping[PartitionId, PartitionRange], counted: Mapping[PartitionId, tuple[int, int, int]]
 ) -> dict[str, TableError]:
     """By topic: partitions whose records are not exactly those that their cuts promise.
 

@@ -17,7 +17,7 @@ from walbridge.schemas.avro.framing import known_frame
 from walbridge.schemas.errors import RetryableError
 from walbridge.spark_consumer.kafka.kafka_client import java_list
 from walbridge.spark_consumer.kafka.large_records import SIZE
-from walbridge.spark_consumer.kafka.ranges import RECORD, SIZED_RECORD, Place, Range
+from walbridge.spark_consumer.kafka.ranges import RECORD, SIZED_RECORD, PartitionId, Range
 
 POLL_MS = 200
 PATIENCE_S = 5.0
@@ -35,12 +35,12 @@ class _ForSpark(Exception):
 class FewRecords:
     """One fetch by a consumer of the JVM, which nobody else uses meanwhile."""
 
-    def __init__(self, jvm: Any, consumer: Any, partitions: Mapping[Place, Any]) -> None:
+    def __init__(self, jvm: Any, consumer: Any, partitions: Mapping[PartitionId, Any]) -> None:
         """``partitions``: Java's TopicPartition of each place."""
         self._jvm, self._consumer, self._partitions = jvm, consumer, partitions
         self._patience = jvm.java.time.Duration.ofMillis(POLL_MS)
 
-    def fetch(self, ranges: Mapping[Place, Range], value_bytes_max: int) -> pa.Table | None:
+    def fetch(self, ranges: Mapping[PartitionId, Range], value_bytes_max: int) -> pa.Table | None:
         """All records of these ranges as ``SIZED_RECORD``; None where a value is larger: Spark then reads all.
 
         Raises:
@@ -54,7 +54,7 @@ class FewRecords:
         finally:
             self._consumer.unsubscribe()
 
-    def _records(self, ranges: Mapping[Place, Range], value_bytes_max: int) -> Iterator[Record]:
+    def _records(self, ranges: Mapping[PartitionId, Range], value_bytes_max: int) -> Iterator[Record]:
         left = dict(ranges)
         self._consumer.assign(self._places(left))
         for place, (start, _) in left.items():
@@ -74,14 +74,14 @@ class FewRecords:
                 (topic, partition), (start, _) = next(iter(left.items()))
                 raise RetryableError(f"Kafka does not send {topic}[{partition}] from offset {start} on")
 
-    def _polled(self) -> Iterator[tuple[Place, Any]]:
+    def _polled(self) -> Iterator[tuple[PartitionId, Any]]:
         polled = self._consumer.poll(self._patience)
         for topic, partition in _PLACE.findall(polled.partitions().toString()):
             place = topic, int(partition)
             yield place, polled.records(self._partitions[place])
 
     def _of_partition(
-        self, place: Place, records: Any, left: dict[Place, Range], value_bytes_max: int
+        self, place: PartitionId, records: Any, left: dict[PartitionId, Range], value_bytes_max: int
     ) -> Iterator[Record]:
         """Those of a poll that are in the range; what is ``left`` of it begins behind them."""
         end, offset = left[place][1], left[place][0]
@@ -100,16 +100,16 @@ class FewRecords:
             yield *place, offset, key, None if int(size) < 0 else bytes(record.value())
         _pass(left, place, offset + 1)
 
-    def _look_where_it_is(self, left: dict[Place, Range]) -> None:
+    def _look_where_it_is(self, left: dict[PartitionId, Range]) -> None:
         """Markers and records of aborted transactions are passed without a record."""
         for place in list(left):
             _pass(left, place, self._consumer.position(self._partitions[place]))
 
-    def _places(self, places: Iterable[Place]) -> Any:
+    def _places(self, places: Iterable[PartitionId]) -> Any:
         return java_list(self._jvm, [self._partitions[place] for place in places])
 
 
-def _pass(left: dict[Place, Range], place: Place, offset: int) -> None:
+def _pass(left: dict[PartitionId, Range], place: PartitionId, offset: int) -> None:
     start, end = left.pop(place)
     if offset < end:
         left[place] = max(start, offset), end

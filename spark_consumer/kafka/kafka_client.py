@@ -20,7 +20,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_sections import Compression
 from walbridge.spark_consumer.errors import GRANT_READ, CutsLost, class_name, messages, told_by_name
 from walbridge.spark_consumer.kafka.large_records import close_consumer
-from walbridge.spark_consumer.kafka.ranges import Place
+from walbridge.spark_consumer.kafka.ranges import PartitionId
 
 API_TIMEOUT_MS = 5_000
 """How long one question may take; the caller repeats it."""
@@ -85,9 +85,9 @@ class KafkaClient:
         self._client = flatten(settings.kafka.spark)
         self._fetch_bytes = str(FETCH_BYTES[settings.topics.compression])
         self._consumer: Any = None
-        self._places: dict[Place, Any] = {}
+        self._places: dict[PartitionId, Any] = {}
 
-    def starts(self, places: Iterable[Place]) -> dict[Place, int]:
+    def starts(self, places: Iterable[PartitionId]) -> dict[PartitionId, int]:
         """The first offset that is still there, by partition.
 
         Raises:
@@ -95,7 +95,7 @@ class KafkaClient:
         """
         return self._ask("beginningOffsets", places)
 
-    def ends(self, places: Iterable[Place]) -> dict[Place, int]:
+    def ends(self, places: Iterable[PartitionId]) -> dict[PartitionId, int]:
         """The last stable offset: everything below it is decided, committed or aborted.
 
         Raises:
@@ -118,7 +118,7 @@ class KafkaClient:
             close_consumer(self._spark, self._consumer)
             self._consumer = None
 
-    def _ask(self, question: str, places: Iterable[Place], consumer: Any = None) -> dict[Place, int]:
+    def _ask(self, question: str, places: Iterable[PartitionId], consumer: Any = None) -> dict[PartitionId, int]:
         asked = java_list(self._jvm, map(self._partition, places))
         try:
             # One text instead of a call for each entry: topic names hold neither "=" nor ",".
@@ -128,12 +128,12 @@ class KafkaClient:
             raise
         return {(topic, int(partition)): int(offset) for topic, partition, offset in _ENTRY.findall(answer)}
 
-    def _partition(self, place: Place) -> Any:
+    def _partition(self, place: PartitionId) -> Any:
         if place not in self._places:
             self._places[place] = self._jvm.org.apache.kafka.common.TopicPartition(*place)
         return self._places[place]
 
-    def _refuse_missing_topics(self, places: Iterable[Place]) -> None:
+    def _refuse_missing_topics(self, places: Iterable[PartitionId]) -> None:
         """Refuse a topic that does not exist: asking for its offsets times out, as if the broker were away."""
         topics = sorted({topic for topic, _ in places})
         if missing := [topic for topic in topics if self.partition_count(topic) == 0]:

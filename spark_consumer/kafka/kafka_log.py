@@ -31,7 +31,7 @@ from walbridge.spark_consumer.kafka.large_records import (
     close_consumer,
     reading,
 )
-from walbridge.spark_consumer.kafka.ranges import RECORD, Place, Range
+from walbridge.spark_consumer.kafka.ranges import RECORD, PartitionId, Range
 
 _PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "10000"}
 VISIBLE_POLL_S = 0.02
@@ -73,7 +73,7 @@ class KafkaLog(KafkaClient):
         """Tasks that read at a time, with these."""
         return self.heap.readers_of(executor_cores(self._spark))
 
-    def read(self, ranges: Mapping[Place, Range], rows: int = 0) -> DataFrame:
+    def read(self, ranges: Mapping[PartitionId, Range], rows: int = 0) -> DataFrame:
         """Exactly these records: topic, partition, offset, key, value. ``rows``: how many, if known."""
         wanted = {place: bounds for place, bounds in ranges.items() if bounds[0] < bounds[1]}
         if not wanted:
@@ -93,7 +93,7 @@ class KafkaLog(KafkaClient):
         # chosen behind that: before it, each row would be copied once more.
         return found.coalesce(readers).select(*RECORD.names)
 
-    def few(self, ranges: Mapping[Place, Range], value_bytes_max: int) -> pa.Table | None:
+    def few(self, ranges: Mapping[PartitionId, Range], value_bytes_max: int) -> pa.Table | None:
         """Exactly these records as ``SIZED_RECORD``, by one consumer; None where a value is larger.
 
         Raises:
@@ -120,7 +120,7 @@ class KafkaLog(KafkaClient):
         """Source options of a stream, which makes its own group."""
         return {name: value for name, value in self.options().items() if name != "kafka.group.id"}
 
-    def wait_visible(self, ranges: Mapping[Place, Range]) -> None:
+    def wait_visible(self, ranges: Mapping[PartitionId, Range]) -> None:
         """Wait until every range is decided; markers of one transaction land at different moments.
 
         Raises:
@@ -130,7 +130,7 @@ class KafkaLog(KafkaClient):
         for lost in self.lost(ranges).values():
             raise CutsLost(lost.what, instead=lost.first or "")
 
-    def lost(self, ranges: Mapping[Place, Range]) -> dict[str, RecordsLost]:
+    def lost(self, ranges: Mapping[PartitionId, Range]) -> dict[str, RecordsLost]:
         """By topic: why records of it cannot be read. All others are decided, and there.
 
         Raises:
@@ -156,7 +156,7 @@ class KafkaLog(KafkaClient):
                 )
         return found
 
-    def _shorter(self, ranges: Mapping[Place, Range]) -> dict[str, RecordsLost]:
+    def _shorter(self, ranges: Mapping[PartitionId, Range]) -> dict[str, RecordsLost]:
         """By topic: logs that end below what was acknowledged. Nobody has to wait for that: such a topic was made anew.
 
         A log that is only not decided yet has all of it.
@@ -176,10 +176,10 @@ class KafkaLog(KafkaClient):
 
     def _of_those_there(
         self,
-        asked: Callable[[Iterable[Place]], dict[Place, int]],
-        ranges: Mapping[Place, Range],
+        asked: Callable[[Iterable[PartitionId]], dict[PartitionId, int]],
+        ranges: Mapping[PartitionId, Range],
         found: dict[str, RecordsLost],
-    ) -> dict[Place, int]:
+    ) -> dict[PartitionId, int]:
         """The answer for all topics that have nothing found against them yet; one that does not exist has."""
         while places := [place for place in ranges if place[0] not in found]:
             try:
@@ -191,7 +191,7 @@ class KafkaLog(KafkaClient):
                 found |= {topic: TopicGone(missing.said_of(topic)) for topic in missing.topics}
         return {}
 
-    def too_large(self, ranges: Mapping[Place, Range]) -> dict[str, TableError]:
+    def too_large(self, ranges: Mapping[PartitionId, Range]) -> dict[str, TableError]:
         """By topic, where the settings allow records that the heap does not take: looked for before Spark reads (I9).
 
         Raises:
@@ -223,7 +223,7 @@ class KafkaLog(KafkaClient):
             yield reader
 
 
-def _below(ends: Mapping[Place, int], ranges: Mapping[Place, Range]) -> list[Place]:
+def _below(ends: Mapping[PartitionId, int], ranges: Mapping[PartitionId, Range]) -> list[PartitionId]:
     """Those whose ranges are not decided yet."""
     return [place for place, end in ends.items() if end < ranges[place][1]]
 
@@ -236,7 +236,7 @@ def _undecided(topic: str, partition: int, timeout_s: float) -> RecordsLost:
     )
 
 
-def _offsets_json(values: Mapping[Place, int], list_of: bool = False) -> str:
+def _offsets_json(values: Mapping[PartitionId, int], list_of: bool = False) -> str:
     topics: dict[str, dict[str, int]] = {}
     for (topic, partition), value in values.items():
         topics.setdefault(topic, {})[str(partition)] = value

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from walbridge.schemas.errors import RetryableError
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
-from walbridge.spark_consumer.kafka.ranges import Place, Range
+from walbridge.spark_consumer.kafka.ranges import PartitionId, Range
 
 POLL_MS = 5_000
 _BUFFERS = "org.apache.kafka.common.serialization.ByteBufferDeserializer"
@@ -84,7 +84,7 @@ class RecordReader:
         self._consumer.assign(self._jvm.java.util.Collections.singletonList(place))
         self._consumer.seek(place, offset)
 
-    def refuse_larger(self, place: Place, bounds: Range, heap: DriverHeap) -> None:
+    def refuse_larger(self, place: PartitionId, bounds: Range, heap: DriverHeap) -> None:
         """Walk the range, and stop at a record that the heap does not take.
 
         Raises:

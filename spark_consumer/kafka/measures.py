@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from walbridge.schemas.avro.framing import FRAMINGS, TOMBSTONE, Framing
 from walbridge.spark_consumer.errors import sorting_errors
-from walbridge.spark_consumer.kafka.ranges import Place
+from walbridge.spark_consumer.kafka.ranges import PartitionId
 from walbridge.spark_consumer.kafka.slices import Volume
 
 
@@ -105,9 +105,9 @@ def to_arrow(frame: DataFrame) -> pa.Table:
         return frame.toArrow()
 
 
-def counted_by_partition(measures: Iterable[Measure]) -> dict[Place, tuple[int, int, int]]:
+def counted_by_partition(measures: Iterable[Measure]) -> dict[PartitionId, tuple[int, int, int]]:
     """Records, first and last offset by partition."""
-    counted: dict[Place, tuple[int, int, int]] = {}
+    counted: dict[PartitionId, tuple[int, int, int]] = {}
     for each in measures:
         place = each.topic, each.partition
         count, first, last = counted.get(place, (0, each.first_offset, each.last_offset))

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-Place = tuple[str, int]
+PartitionId = tuple[str, int]
 """Topic and partition."""
 Range = tuple[int, int]
 """Start and end offset, the end excluded."""

@@ -16,7 +16,7 @@ from tests.fix_producer import ProducerUnderTest, refusal_of
 from tests.wait import wait_until
 from walbridge.__main__ import main
 from walbridge.consumer import Event, EventStream, Operation, events
-from walbridge.consumer.topic_stream import Place
+from walbridge.consumer.topic_stream import PartitionId
 from walbridge.schemas.settings_file import load_settings
 from walbridge.tail import Beginning, tail
 
@@ -77,7 +77,7 @@ class Target:
 
     def __init__(self, producer: ProducerUnderTest) -> None:
         self.producer, self.partitions = producer, dict[int, dict[Any, str]]()
-        self.offsets: dict[Place, int] = {}
+        self.offsets: dict[PartitionId, int] = {}
 
     def read(self) -> dict[int, str]:
         """On to the end: all rows."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from walbridge.schemas.errors import OperatorError
-from walbridge.spark_consumer.kafka.ranges import Place, Range
+from walbridge.spark_consumer.kafka.ranges import PartitionId, Range
 
 
 class Record(NamedTuple):
@@ -39,10 +39,10 @@ class Frame:
 class MemoryTopics:
     """Records by partition; ``visible`` is what was waited for."""
 
-    records: dict[Place, list[Record]] = field(default_factory=dict)
-    begins: dict[Place, int] = field(default_factory=dict)
-    visible: list[Mapping[Place, Range]] = field(default_factory=list)
-    reads: list[Mapping[Place, Range]] = field(default_factory=list)
+    records: dict[PartitionId, list[Record]] = field(default_factory=dict)
+    begins: dict[PartitionId, int] = field(default_factory=dict)
+    visible: list[Mapping[PartitionId, Range]] = field(default_factory=list)
+    reads: list[Mapping[PartitionId, Range]] = field(default_factory=list)
 
     def add(self, topic: str, value: bytes, partition: int = 0, key: bytes | None = None) -> int:
         """One record and the marker of its transaction; returns the record's offset."""
@@ -53,19 +53,19 @@ class MemoryTopics:
     def partition_count(self, topic: str) -> int:
         return len([place for place in self.records if place[0] == topic])
 
-    def starts(self, places: Iterable[Place]) -> dict[Place, int]:
+    def starts(self, places: Iterable[PartitionId]) -> dict[PartitionId, int]:
         return {place: self.begins.get(place, 0) for place in places}
 
-    def ends(self, places: Iterable[Place]) -> dict[Place, int]:
+    def ends(self, places: Iterable[PartitionId]) -> dict[PartitionId, int]:
         return {place: 2 * len(self.records.get(place, [])) for place in places}
 
-    def wait_visible(self, ranges: Mapping[Place, Range]) -> None:
+    def wait_visible(self, ranges: Mapping[PartitionId, Range]) -> None:
         self.visible.append(ranges)
         for place, (start, _) in ranges.items():
             if start < self.begins.get(place, 0):
                 raise OperatorError("records are gone", remedy="")
 
-    def read(self, ranges: Mapping[Place, Range], _rows: int = 0) -> Frame:
+    def read(self, ranges: Mapping[PartitionId, Range], _rows: int = 0) -> Frame:
         self.reads.append(ranges)
         found = [
             record

@@ -23,7 +23,7 @@ except ModuleNotFoundError:
 
 from walbridge.consumer.event import Event, Operation, PostgresText, Row
 from walbridge.consumer.relations import Relations, WantedTables
-from walbridge.consumer.topic_stream import EventStream, Place
+from walbridge.consumer.topic_stream import EventStream, PartitionId
 from walbridge.consumer.transaction_stream import Transactions, TransactionStream
 from walbridge.schemas.errors import KafkaAway, OperatorError
 
@@ -48,7 +48,7 @@ def events(
     kafka: Mapping[str, Any],
     *,
     transactions: Literal[False] = False,
-    start: Mapping[Place, int] | None = None,
+    start: Mapping[PartitionId, int] | None = None,
     topic_ids: Mapping[str, str] | None = None,
     follow: bool = True,
 ) -> EventStream: ...
@@ -61,7 +61,7 @@ def events(
     kafka: Mapping[str, Any],
     *,
     transactions: Literal[True],
-    start: Mapping[Place, int] | None = None,
+    start: Mapping[PartitionId, int] | None = None,
     topic_ids: Mapping[str, str] | None = None,
     follow: bool = True,
 ) -> TransactionStream: ...
@@ -73,7 +73,7 @@ def events(
     kafka: Mapping[str, Any],
     *,
     transactions: bool = False,
-    start: Mapping[Place, int] | None = None,
+    start: Mapping[PartitionId, int] | None = None,
     topic_ids: Mapping[str, str] | None = None,
     follow: bool = True,
 ) -> EventStream | TransactionStream:

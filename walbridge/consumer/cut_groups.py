@@ -15,7 +15,7 @@ from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange, chain_br
 from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.position import Lsn
 
-Place = tuple[str, int]
+PartitionId = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Group:
 
     cut: Cut
     next_offset: int
-    ranges: Mapping[Place, PartitionRange] = field(default_factory=dict)
+    ranges: Mapping[PartitionId, PartitionRange] = field(default_factory=dict)
     barriers: tuple[TableBarrier, ...] = ()
 
     @property

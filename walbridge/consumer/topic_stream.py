@@ -38,7 +38,8 @@ from walbridge.schemas.errors import KafkaAway
 SLICE_S = 0.5
 LOOK_S = 5.0
 """How often the metadata topic is asked for a table's new topic, and Kafka whether those that are read are there."""
-Place = tuple[str, int]
+PartitionId = tuple[str, int]
+"""A topic, and the number of one of its partitions."""
 
 
 class EventStream:
@@ -55,7 +56,7 @@ class EventStream:
         kafka: Mapping[str, Any],
         relations: Relations,
         wanted: WantedTables,
-        start: Mapping[Place, int],
+        start: Mapping[PartitionId, int],
         kept_ids: Mapping[str, str],
         *,
         follow: bool,
@@ -73,12 +74,13 @@ class EventStream:
         """Topics that the last look did not find."""
         self._gone: set[str] = set()
         """Topics that were read to their end and are there no more."""
-        self._at_end: set[Place] = set()
-        self._read_to: dict[Place, int] = {}
+        self._at_end: set[PartitionId] = set()
+        """Partitions whose end the client has told since the last record of them."""
+        self._read_to: dict[PartitionId, int] = {}
         """Behind the last event that was returned."""
-        self._passed: dict[Place, int] = {}
+        self._passed: dict[PartitionId, int] = {}
         """Where a partition was at its end: markers behind the last event take offsets, too."""
-        self._held: dict[str, dict[Place, int]] = {}
+        self._held: dict[str, dict[PartitionId, int]] = {}
         """By topic that is to be read: what of earlier topics of its tables has to be read before, up to where."""
         self._looked_s = time.monotonic()
         self._earlier = self._unfinished()
@@ -86,7 +88,7 @@ class EventStream:
         self._assign_new()
 
     @property
-    def offsets(self) -> dict[Place, int]:
+    def offsets(self) -> dict[PartitionId, int]:
         """By topic and partition: behind all that was returned, and behind what follows it and is no event. A target
         that keeps them beside what it got may give them back as ``start``."""
         return {place: max(offset, self._passed.get(place, 0)) for place, offset in self._read_to.items()}
@@ -215,7 +217,7 @@ class EventStream:
             raise KafkaAway(f"Kafka does not tell of {topic}")  # which it knew just now
         return ids
 
-    def _known(self, places: Collection[Place]) -> dict[Place, int]:
+    def _known(self, places: Collection[PartitionId]) -> dict[PartitionId, int]:
         """Offsets to go on at."""
         of_group = committed(self._consumer, [place for place in places if place not in self._start])
         return of_group | {place: self._start[place] for place in places if place in self._start}
@@ -239,7 +241,7 @@ class EventStream:
                 unfinished |= there.keys() & set(chain[last:-1])
         return unfinished
 
-    def _goes_on(self, topic: str, known: Mapping[Place, int]) -> bool:
+    def _goes_on(self, topic: str, known: Mapping[PartitionId, int]) -> bool:
         """Whether these offsets are of what the topic holds."""
         if topic in self._kept_ids and self._ids_asked.of([topic]).get(topic) != self._kept_ids[topic]:
             return False
@@ -250,7 +252,7 @@ class EventStream:
                     return False
         return True
 
-    def _unread_before(self, topic: str, new: Collection[str]) -> dict[Place, int] | None:
+    def _unread_before(self, topic: str, new: Collection[str]) -> dict[PartitionId, int] | None:
         """Of the topics that tables of this one had before: partitions that are not read to where they ended when this
         one was first seen, and these ends; none yet, of one that is to be read itself. None where all is read. One that
         was deleted has none: the copy in the new topic takes its place."""

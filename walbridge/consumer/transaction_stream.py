@@ -33,7 +33,7 @@ from walbridge.consumer.event import Event, EventDecoder, time_of
 from walbridge.consumer.merged_ranges import MergedRanges
 from walbridge.consumer.relations import Relations, WantedTables
 from walbridge.consumer.single_events import decoded
-from walbridge.consumer.topic_stream import LOOK_S, SLICE_S, Place
+from walbridge.consumer.topic_stream import LOOK_S, SLICE_S, PartitionId
 from walbridge.schemas.control.cut import Cut, PartitionRange, decode_cut
 from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.position import Lsn
@@ -88,7 +88,7 @@ class TransactionStream:
         pipeline: str,
         relations: Relations,
         wanted: WantedTables,
-        start: Mapping[Place, int],
+        start: Mapping[PartitionId, int],
         kept_ids: Mapping[str, str],
         *,
         follow: bool,
@@ -113,7 +113,7 @@ class TransactionStream:
         """Kafka's id of the cuts topic, to be kept beside ``offsets``. It is asked for before the first offset."""
         self._next = self._begin(start, kept_ids)
 
-    def _begin(self, start: Mapping[Place, int], kept_ids: Mapping[str, str]) -> int:
+    def _begin(self, start: Mapping[PartitionId, int], kept_ids: Mapping[str, str]) -> int:
         """The offset of the first cut to read."""
         known = {self._place: start[self._place]} if self._place in start else committed(self._cuts, [self._place])
         refuse_remade([topic for topic, _ in known], self.topic_ids, kept_ids)
@@ -135,7 +135,7 @@ class TransactionStream:
         return {each: (first, math.inf if grows else end) for each, (first, end) in found.items()}
 
     @property
-    def offsets(self) -> dict[Place, int]:
+    def offsets(self) -> dict[PartitionId, int]:
         """Where to begin after all that was taken, also where it had none of the tables. A target that keeps it beside
         what it got may give it back as ``start``."""
         if self._open is not None and not self._open[0].is_over:

@@ -16,7 +16,7 @@ from walbridge.spark_consumer.kafka.change_reader import other_counts, planned_r
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
-from walbridge.spark_consumer.kafka.ranges import Place, Range
+from walbridge.spark_consumer.kafka.ranges import PartitionId, Range
 from walbridge.spark_consumer.kafka.slices import Volume
 from walbridge.spark_consumer.plan.plan import Plan
 
@@ -64,24 +64,24 @@ class FrameLog:
 
     spark: SparkSession
     rows: Sequence[Mapping[str, object]]
-    waited_for: list[Mapping[Place, Range]] = field(default_factory=list)
+    waited_for: list[Mapping[PartitionId, Range]] = field(default_factory=list)
     heap: DriverHeap = HEAP
 
-    def too_large(self, _ranges: Mapping[Place, Range]) -> dict[str, TableError]:
+    def too_large(self, _ranges: Mapping[PartitionId, Range]) -> dict[str, TableError]:
         """None of them is large."""
         return {}
 
     def values(self, _records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
         raise AssertionError("none of them is large")
 
-    def lost(self, ranges: Mapping[Place, Range]) -> dict[str, TableError]:
+    def lost(self, ranges: Mapping[PartitionId, Range]) -> dict[str, TableError]:
         self.waited_for.append(ranges)
         return {}
 
-    def few(self, _ranges: Mapping[Place, Range], _value_bytes_max: int) -> None:
+    def few(self, _ranges: Mapping[PartitionId, Range], _value_bytes_max: int) -> None:
         """Spark reads them."""
 
-    def read(self, _ranges: Mapping[Place, Range], _rows: int = 0) -> DataFrame:
+    def read(self, _ranges: Mapping[PartitionId, Range], _rows: int = 0) -> DataFrame:
         return events.records_frame(self.spark, self.rows)
 
 

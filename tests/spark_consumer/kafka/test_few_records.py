@@ -23,7 +23,7 @@ from walbridge.spark_consumer.kafka.change_reader import LARGE_BYTES, _fetch
 from walbridge.spark_consumer.kafka.few_records import FewRecords
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.measures import sized, without_large
-from walbridge.spark_consumer.kafka.ranges import SIZED_RECORD, Place, Range
+from walbridge.spark_consumer.kafka.ranges import SIZED_RECORD, PartitionId, Range
 
 KEYED = [ColumnSpec("id", "int4", is_key=True), ColumnSpec("v")]
 KEYLESS = [ColumnSpec("v")]
@@ -47,7 +47,7 @@ def log(spark: SparkSession, kafka: KafkaBroker, pipeline_name: str, lake: Path)
     )
 
 
-def read_by_spark(log: KafkaLog, ranges: dict[Place, Range]) -> pa.Table:
+def read_by_spark(log: KafkaLog, ranges: dict[PartitionId, Range]) -> pa.Table:
     return _fetch(without_large(sized(log.read(ranges)), LARGE_BYTES), ANY_SIZE)
 
 

@@ -24,7 +24,7 @@ from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
 from walbridge.spark_consumer.kafka.kafka_client import MissingTopics
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
-from walbridge.spark_consumer.kafka.ranges import Place
+from walbridge.spark_consumer.kafka.ranges import PartitionId
 
 SECRET = "hunter2-canary"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required username=u password="
@@ -141,7 +141,7 @@ class Bounds(KafkaLog):
         self._visible_timeout_s = visible_timeout_s
         self.left = {"beginningOffsets": starts, "endOffsets": ends}
 
-    def _ask(self, question: str, places: Iterable[Place], consumer: Any = None) -> dict[Place, int]:
+    def _ask(self, question: str, places: Iterable[PartitionId], consumer: Any = None) -> dict[PartitionId, int]:
         left = self.left[question]
         found = left.pop(0) if len(left) > 1 else left[0]
         return {place: found if place[1] else 10**6 * (question == "endOffsets") for place in places}
@@ -173,7 +173,7 @@ def test_records_of_one_topic_that_are_lost_say_nothing_of_another(monkeypatch: 
     log = Bounds([0], [0], visible_timeout_s=0)
     bounds = {"whole": (0, 9), "gone": (6, 9), "open": (0, 8)}
 
-    def ask(question: str, places: Iterable[Place]) -> dict[Place, int]:
+    def ask(question: str, places: Iterable[PartitionId]) -> dict[PartitionId, int]:
         if "deleted" in {topic for topic, _ in places}:
             raise MissingTopics(["deleted"], "broker")
         return {place: bounds[place[0]][question == "endOffsets"] for place in places}
@@ -197,7 +197,7 @@ def test_log_that_ends_below_what_was_acknowledged_is_not_waited_for(monkeypatch
     log = Bounds([5], [8])
     committed, written = {"remade": 0, "open": 8}, {"remade": 3, "open": 9}
 
-    def ask(question: str, places: Iterable[Place], consumer: Any = None) -> dict[Place, int]:
+    def ask(question: str, places: Iterable[PartitionId], consumer: Any = None) -> dict[PartitionId, int]:
         if question == "beginningOffsets":
             return dict.fromkeys(places, 0)
         if "remade" not in {topic for topic, _ in places}:

@@ -19,7 +19,7 @@ from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.consumer import Event, Operation, OperatorError, events, merged_ranges, topic_stream, transaction_stream
 from walbridge.consumer.client import TopicIds
-from walbridge.consumer.topic_stream import Place
+from walbridge.consumer.topic_stream import PartitionId
 from walbridge.tables.copy import copy
 from walbridge.tables.look import look
 
@@ -32,7 +32,7 @@ def kafka(producer: ProducerUnderTest, group: str = "reader") -> dict[str, str]:
     return {"bootstrap.servers": producer.kafka.bootstrap_servers, "group.id": f"{producer.name}-{group}"}
 
 
-def place(event: Event) -> Place:
+def place(event: Event) -> PartitionId:
     return event.topic, event.partition
 
 
