@@ -423,7 +423,7 @@ NOTICED = {
         test_tables.test_schema_is_in_the_metadata_topic_before_anything_is_written_with_it,
     ),
     "rows go on in a topic that grew": Noticed(
-        Mutant(TableTopics._refuse_grown, "counts and place.partition_count not in counts", "False"),
+        Mutant(TableTopics._refuse_grown, "counts and topic.partition_count not in counts", "False"),
         test_tables.test_copy_does_not_begin_in_a_topic_that_grew_since_its_rows_were_spread,
     ),
     "rows without a key go to several partitions": Noticed(
