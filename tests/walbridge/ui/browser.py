@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import signal
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -132,9 +133,17 @@ class Browser:
 @contextmanager
 def started(folder: Path) -> Iterator[Browser]:
     """A browser that knows nothing yet, and ends with us."""
-    assert CHROMEDRIVER is not None
     log = folder / "chromedriver.log"
-    environ = os.environ | {"HOME": str(folder), "TMPDIR": str(folder)}
+    # A socket's path has 107 bytes at most (unix(7)), and Chromium makes one in its temporary folder.
+    with tempfile.TemporaryDirectory(prefix="chromium-", dir="/tmp") as short:
+        environ = os.environ | {"HOME": str(folder), "TMPDIR": short}
+        with _driven(log, environ, folder / "profile") as browser:
+            yield browser
+
+
+@contextmanager
+def _driven(log: Path, environ: dict[str, str], profile: Path) -> Iterator[Browser]:
+    assert CHROMEDRIVER is not None
     # By SIGTERM it ends the browser, too.
     process = ServerProcess(
         "chromedriver", [CHROMEDRIVER, "--port=0"], log, environ=environ, death_signal=signal.SIGTERM
@@ -143,7 +152,7 @@ def started(folder: Path) -> Iterator[Browser]:
         process.wait_until(lambda: _LISTENS.search(log.read_text()) is not None, START_S)
         found = _LISTENS.search(log.read_text())
         assert found is not None
-        browser = Browser(f"http://127.0.0.1:{found[1]}", folder / "profile")
+        browser = Browser(f"http://127.0.0.1:{found[1]}", profile)
         try:
             yield browser
         finally:
