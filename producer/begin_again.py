@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import structlog
 
-from walbridge.producer.copying.next_epoch import OtherCluster, begins_again, metadata_begins_at, next_epoch
+from walbridge.producer.copying.next_epoch import Recorded, begins_again, next_epoch
 from walbridge.producer.first_copy import fit_tables, report_waiting
 from walbridge.producer.follow import read_own_progress
 from walbridge.producer.guards.source_watch import SourceWatch
@@ -141,9 +141,7 @@ def _creating(
     others = None
     if last.system_id != server.system_id:
         published = catalog.published_tables(connection, settings.postgres.publication_names)
-        others = OtherCluster({table.qualified_name: table.relation_id for table in published}, end)
-    if METADATA_OPTION in last.options:
-        last = replace(last, options={**last.options, METADATA_OPTION: str(metadata_begins_at(last, end))})
+        others = {table.qualified_name: table.relation_id for table in published}
     records = parts.tables.versions.newest(last.tables)
     return next_epoch(
         last,
@@ -151,9 +149,12 @@ def _creating(
         why,
         () if requests is None else requests.requests,
         (read_until(last) or 0) if requests is None else requests.next_offset,
-        names={record.table.relation_id: record.table.qualified_name for record in records},
-        topics={record.table.relation_id: record.topic for record in records},
-        others=others,
+        Recorded(
+            names={record.table.relation_id: record.table.qualified_name for record in records},
+            topics={record.table.relation_id: record.topic for record in records},
+            end=end,
+        ),
+        others,
     )
 
 

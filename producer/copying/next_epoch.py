@@ -22,14 +22,12 @@ from walbridge.schemas.control.table_request import (
 
 
 @dataclass(frozen=True, slots=True)
-class OtherCluster:
-    """A server of which no relation id is known yet: a table is the one of the same name.
+class Recorded:
+    """What the metadata topic holds: names and topics by relation id, and where it ends."""
 
-    ``relation_ids``: by name, of those that are published; ``metadata_from``: where its metadata begins.
-    """
-
-    relation_ids: Mapping[str, int]
-    metadata_from: int
+    names: Mapping[int, str]
+    topics: Mapping[int, str]
+    end: int
 
 
 def begins_again(progress: Progress) -> bool:
@@ -50,9 +48,8 @@ def next_epoch(
     why: str,
     requests: Iterable[TableRequest],
     next_offset: int,
-    names: Mapping[int, str],
-    topics: Mapping[int, str],
-    others: OtherCluster | None = None,
+    recorded: Recorded,
+    others: Mapping[str, int] | None = None,
 ) -> Progress:
     """Progress ``creating`` of the next epoch.
 
@@ -60,36 +57,32 @@ def next_epoch(
         new: of a pipeline that has copied nothing yet, on this server.
         why: the stream was lost.
         requests, next_offset: what was asked since ``last``, and up to where that was read.
-        names, topics: by relation id, as the metadata topic has them.
-        others: where this is another cluster than before.
+        others: where this is another cluster than before, the relation ids of its published tables by name: a table
+            is the one of the same name.
     """
     known = dict(last.tables)
     for request in requests:
         table = known.get(request.relation_id)
         if request.kind == FORGET and table is not None and table.state not in (CURRENT, COPYING):
             del known[request.relation_id]
-    tables = {each: _stale(table, last, why, names, topics) for each, table in known.items()}
+    tables = {each: _stale(table, last, why, recorded) for each, table in known.items()}
     if others is not None:
-        named = ((others.relation_ids.get(table.name or ""), table) for table in tables.values())
+        named = ((others.get(table.name or ""), table) for table in tables.values())
         tables = {each: replace(table, relation_id=each) for each, table in named if each and table.state == STALE}
     to_copy = [each for each, table in tables.items() if table.state == STALE]
     options = new.options | {BEGINS_OPTION: why, READ_OPTION: str(next_offset)} | to_copy_option(to_copy)
-    if (metadata_from := _metadata_from(last, others)) is not None:
-        options[METADATA_OPTION] = metadata_from
+    if others is not None:
+        options[METADATA_OPTION] = str(recorded.end)
+    elif METADATA_OPTION in last.options:
+        options[METADATA_OPTION] = str(metadata_begins_at(last, recorded.end))
     options |= {name: last.options[name] for name in (PARTITIONS_OPTION, COMPACTED_OPTION) if name in last.options}
     return replace(new, options=options, tables=tables)
 
 
-def _metadata_from(last: Progress, others: OtherCluster | None) -> str | None:
-    return last.options.get(METADATA_OPTION) if others is None else str(others.metadata_from)
-
-
-def _stale(
-    table: TableProgress, last: Progress, why: str, names: Mapping[int, str], topics: Mapping[int, str]
-) -> TableProgress:
+def _stale(table: TableProgress, last: Progress, why: str, recorded: Recorded) -> TableProgress:
     """What cannot be named cannot be asked for either: it is noticed again if it is in the publication."""
-    relation_id, name = table.relation_id, table.name or names.get(table.relation_id)
-    topic, topic_id = table.topic or topics.get(relation_id), table.topic_id if table.topic else None
+    relation_id, name = table.relation_id, table.name or recorded.names.get(table.relation_id)
+    topic, topic_id = table.topic or recorded.topics.get(relation_id), table.topic_id if table.topic else None
     if table.state == DROPPED or name is None:
         return TableProgress(relation_id, DROPPED, topic, topic_id, since=table.since, name=name)
     since = last.done if table.state in (CURRENT, COPYING) else table.since

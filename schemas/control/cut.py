@@ -26,6 +26,10 @@ class Epoch(NamedTuple):
         return f"{self.system_id}-{self.timeline}-{self.slot}-{format_lsn(self.consistent_point)}"
 
 
+PartitionId = tuple[str, int]
+"""A topic, and the number of one of its partitions."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionRange:
     """``end_offset`` is the last record's offset + 1, without the transaction marker."""

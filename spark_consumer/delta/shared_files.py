@@ -15,9 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.folder import local_folder
-from walbridge.spark_consumer.delta.maintenance.log_files import LOG, commit_name, vector_of
-
-_HINT = "_last_checkpoint"
+from walbridge.spark_consumer.delta.maintenance.log_files import LAST_CHECKPOINT, LOG, commit_name, vector_of
 
 
 def lost_files(uri: str, version: int) -> list[str]:
@@ -66,7 +64,7 @@ def drop_lost_hint(uri: str) -> bool:
     folder = local_folder(uri)
     if folder is None:
         return False
-    hint = folder / LOG / _HINT
+    hint = folder / LOG / LAST_CHECKPOINT
     try:
         version = json.loads(hint.read_bytes())["version"]
     except (OSError, ValueError, KeyError):  # none, or not ours to judge

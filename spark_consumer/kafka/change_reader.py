@@ -23,7 +23,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from walbridge.schemas.control.cut import PartitionRange
+from walbridge.schemas.control.cut import PartitionId, PartitionRange
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.kafka.kafka_log import TASK_ROWS, KafkaLog
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
@@ -37,7 +37,7 @@ from walbridge.spark_consumer.kafka.measures import (
     volumes_by_topic,
     without_large,
 )
-from walbridge.spark_consumer.kafka.ranges import RECORD, PartitionId
+from walbridge.spark_consumer.kafka.ranges import RECORD
 from walbridge.spark_consumer.kafka.slices import Volume
 from walbridge.spark_consumer.plan.plan import Plan
 

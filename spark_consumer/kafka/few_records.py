@@ -14,10 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from walbridge.schemas.avro.framing import known_frame
+from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import RetryableError
 from walbridge.spark_consumer.kafka.kafka_client import java_list
 from walbridge.spark_consumer.kafka.large_records import SIZE
-from walbridge.spark_consumer.kafka.ranges import RECORD, SIZED_RECORD, PartitionId, Range
+from walbridge.spark_consumer.kafka.ranges import RECORD, SIZED_RECORD, Range
 
 POLL_MS = 200
 PATIENCE_S = 5.0

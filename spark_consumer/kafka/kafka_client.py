@@ -14,13 +14,13 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import MEND_PROPERTY, OperatorError, RetryableError
 from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_sections import Compression
 from walbridge.spark_consumer.errors import GRANT_READ, CutsLost, class_name, messages, told_by_name
 from walbridge.spark_consumer.kafka.large_records import close_consumer
-from walbridge.spark_consumer.kafka.ranges import PartitionId
 
 API_TIMEOUT_MS = 5_000
 """How long one question may take; the caller repeats it."""

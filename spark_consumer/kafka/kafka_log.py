@@ -15,6 +15,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
@@ -31,7 +32,7 @@ from walbridge.spark_consumer.kafka.large_records import (
     close_consumer,
     reading,
 )
-from walbridge.spark_consumer.kafka.ranges import RECORD, PartitionId, Range
+from walbridge.spark_consumer.kafka.ranges import RECORD, Range
 
 _PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "10000"}
 VISIBLE_POLL_S = 0.02

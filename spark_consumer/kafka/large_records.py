@@ -16,9 +16,10 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
+from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import RetryableError
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
-from walbridge.spark_consumer.kafka.ranges import PartitionId, Range
+from walbridge.spark_consumer.kafka.ranges import Range
 
 POLL_MS = 5_000
 _BUFFERS = "org.apache.kafka.common.serialization.ByteBufferDeserializer"

@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from walbridge.schemas.avro.framing import FRAMINGS, TOMBSTONE, Framing
+from walbridge.schemas.control.cut import PartitionId
 from walbridge.spark_consumer.errors import sorting_errors
-from walbridge.spark_consumer.kafka.ranges import PartitionId
 from walbridge.spark_consumer.kafka.slices import Volume
 
 

@@ -2,8 +2,6 @@
 
 import pyarrow as pa
 
-PartitionId = tuple[str, int]
-"""Topic and partition."""
 Range = tuple[int, int]
 """Start and end offset, the end excluded."""
 RECORD = pa.schema(

@@ -15,6 +15,7 @@ from walbridge.schemas.control.cut import encode_cut
 from walbridge.schemas.errors import COPY_ALL, COPY_ALL_ANEW, OperatorError
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 from walbridge.spark_consumer.job import Job
+from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.tables.copy_all import copy_all
 
 
@@ -31,6 +32,15 @@ def begin(pipeline: PipelineUnderTest) -> None:
     with pipeline.producer.topics() as topics:
         pipeline.producer.caught_up(topics)
     running.stop()
+
+
+def check_copied_into_the_same_lake(pipeline: PipelineUnderTest, before: CutRow) -> None:
+    """``before``: the newest published state of that time."""
+    pipeline.producer.start_streaming()
+    pipeline.check_equal()
+    after = {entry.name: entry for entry in pipeline.published()[-1].tables}
+    assert {name: entry.state for name, entry in after.items()} == dict.fromkeys(("t", "u", "late"), "current")
+    assert all(after[entry.name].path == entry.path for entry in before.tables)
 
 
 def refusal_of_job(pipeline: PipelineUnderTest) -> OperatorError:
@@ -59,11 +69,7 @@ def test_lake_keeps_its_tables_until_each_is_copied_after_a_topic_of_all_was_los
 
     copy_all_into_what_is_left(pipeline.producer)
 
-    pipeline.producer.start_streaming()
-    pipeline.check_equal()
-    after = {entry.name: entry for entry in pipeline.published()[-1].tables}
-    assert {name: entry.state for name, entry in after.items()} == dict.fromkeys(("t", "u", "late"), "current")
-    assert all(after[entry.name].path == entry.path for entry in before.tables)
+    check_copied_into_the_same_lake(pipeline, before)
     pipeline.database.execute("INSERT INTO t VALUES (3, 'c'); DELETE FROM late")
     pipeline.check_equal()
 
@@ -76,11 +82,7 @@ def test_pipeline_whose_progress_was_lost_begins_with_a_copy_in_the_same_lake(pi
     assert "but <pipeline>.progress says nothing of it" in pipeline.producer.refusal()
 
     drop_slot_only(pipeline.producer)
-    pipeline.producer.start_streaming()
-    pipeline.check_equal()
-    after = {entry.name: entry for entry in pipeline.published()[-1].tables}
-    assert {name: entry.state for name, entry in after.items()} == dict.fromkeys(("t", "u", "late"), "current")
-    assert all(after[entry.name].path == entry.path for entry in before.tables)
+    check_copied_into_the_same_lake(pipeline, before)
 
 
 def test_lake_that_cannot_go_on_though_the_stream_can_gets_a_new_epoch(pipeline: PipelineUnderTest) -> None:

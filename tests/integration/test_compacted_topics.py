@@ -16,7 +16,7 @@ from tests.fix_producer import ProducerUnderTest, refusal_of
 from tests.wait import wait_until
 from walbridge.__main__ import main
 from walbridge.consumer import Event, EventStream, Operation, events
-from walbridge.consumer.topic_stream import PartitionId
+from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.settings_file import load_settings
 from walbridge.tail import Beginning, tail
 

@@ -17,7 +17,7 @@ from tests.producer.kept import INT4, ITEMS, ORDERS, Kept, catalogue
 from walbridge.producer import first_copy as copy
 from walbridge.producer.begin_again import begin_first
 from walbridge.producer.copying.copy_share import TableSize
-from walbridge.producer.copying.next_epoch import begins_again, next_epoch
+from walbridge.producer.copying.next_epoch import Recorded, begins_again, next_epoch
 from walbridge.producer.encoding.copied_rows import CopiedBlock, RowEncoder
 from walbridge.producer.errors.tables import UnfitTable
 from walbridge.producer.first_copy import first_copy
@@ -282,7 +282,7 @@ def test_first_epoch_beside_the_stream_begins_with_every_table_waiting_and_no_cu
         ("stale", "public.items", None, why),
     }
     names = {ORDERS: "public.orders", ITEMS: "public.items"}
-    assert next_epoch(progress, ANEW, why, (), 0, names, {}).tables == progress.tables
+    assert next_epoch(progress, ANEW, why, (), 0, Recorded(names, {}, 0)).tables == progress.tables
 
 
 def test_empty_publication_is_refused_before_a_first_epoch_beside_the_stream() -> None:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import OperatorError
-from walbridge.spark_consumer.kafka.ranges import PartitionId, Range
+from walbridge.spark_consumer.kafka.ranges import Range
 
 
 class Record(NamedTuple):

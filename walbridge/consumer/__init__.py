@@ -23,8 +23,9 @@ except ModuleNotFoundError:
 
 from walbridge.consumer.event import Event, Operation, PostgresText, Row
 from walbridge.consumer.relations import Relations, WantedTables
-from walbridge.consumer.topic_stream import EventStream, PartitionId
+from walbridge.consumer.topic_stream import EventStream
 from walbridge.consumer.transaction_stream import Transactions, TransactionStream
+from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import KafkaAway, OperatorError
 
 __all__ = [

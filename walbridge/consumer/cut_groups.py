@@ -11,11 +11,17 @@ hold parts of what never came whole: they are left out, since every table is cop
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange, chain_break, count_mismatch, merge_ranges
+from walbridge.schemas.control.cut import (
+    Barrier,
+    Cut,
+    PartitionId,
+    PartitionRange,
+    chain_break,
+    count_mismatch,
+    merge_ranges,
+)
 from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.position import Lsn
-
-PartitionId = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)

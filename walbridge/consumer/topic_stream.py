@@ -33,13 +33,12 @@ from walbridge.consumer.client import (
 from walbridge.consumer.event import Event, EventDecoder
 from walbridge.consumer.relations import Relations, WantedTables
 from walbridge.consumer.single_events import SingleEvents, decoded
+from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import KafkaAway
 
 SLICE_S = 0.5
 LOOK_S = 5.0
 """How often the metadata topic is asked for a table's new topic, and Kafka whether those that are read are there."""
-PartitionId = tuple[str, int]
-"""A topic, and the number of one of its partitions."""
 
 
 class EventStream:

@@ -33,8 +33,8 @@ from walbridge.consumer.event import Event, EventDecoder, time_of
 from walbridge.consumer.merged_ranges import MergedRanges
 from walbridge.consumer.relations import Relations, WantedTables
 from walbridge.consumer.single_events import decoded
-from walbridge.consumer.topic_stream import LOOK_S, SLICE_S, PartitionId
-from walbridge.schemas.control.cut import Cut, PartitionRange, decode_cut
+from walbridge.consumer.topic_stream import LOOK_S, SLICE_S
+from walbridge.schemas.control.cut import Cut, PartitionId, PartitionRange, decode_cut
 from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.topics import cuts_topic

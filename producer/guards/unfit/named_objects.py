@@ -11,25 +11,15 @@ from walbridge.producer.errors.tables import names_not_followed
 from walbridge.producer.postgres.catalog import rows_of
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.storage.used_types import ranges_of
+from walbridge.producer.postgres.storage.used_types import with_used_types
 from walbridge.schemas.errors import OperatorError
 
 # Fixed-length types have an element, too, that no value shows: point has float8. None of these names anything.
 _COLUMNS = """
-    WITH RECURSIVE used AS (
-      SELECT a.attrelid AS relid, a.attnum, a.attname, a.atttypid AS oid FROM pg_attribute a
-      WHERE a.attrelid = ANY (%s) AND a.attnum > 0 AND NOT a.attisdropped
-      UNION SELECT u.relid, u.attnum, u.attname, x.oid
-      FROM used u JOIN pg_type t ON t.oid = u.oid CROSS JOIN LATERAL (
-        SELECT t.typelem UNION ALL SELECT t.typbasetype
-        UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE t.oid IN ({ranges})
-        UNION ALL SELECT a.atttypid FROM pg_attribute a
-                  WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
-        ) x (oid) WHERE x.oid <> 0)
-    SELECT u.relid, u.attname::text, min(t.typname::text)
-    FROM used u JOIN pg_type t ON t.oid = u.oid
+    SELECT u.relid, a.attname::text, min(t.typname::text)
+    FROM used u JOIN pg_type t ON t.oid = u.oid JOIN pg_attribute a ON a.attrelid = u.relid AND a.attnum = u.attnum
     WHERE t.typnamespace = 'pg_catalog'::regnamespace AND (t.typname ~ '^reg' OR t.typname = 'aclitem')
-    GROUP BY u.relid, u.attnum, u.attname ORDER BY u.relid, u.attnum"""
+    GROUP BY u.relid, u.attnum, a.attname ORDER BY u.relid, u.attnum"""
 
 
 def named_object_faults(connection: SqlConnection, tables: Sequence[PublishedTable]) -> Iterator[OperatorError]:
@@ -38,7 +28,7 @@ def named_object_faults(connection: SqlConnection, tables: Sequence[PublishedTab
     Raises:
         RetryableError, OperatorError: the server is away or refuses.
     """
-    query = _COLUMNS.format(ranges=ranges_of(connection))
+    query = with_used_types(connection, _COLUMNS, first_oid=1)
     found: dict[int, dict[str, str]] = {}
     for relation_id, column, type_name in rows_of(connection, query, ([table.relation_id for table in tables],)):
         found.setdefault(relation_id, {})[column] = type_name

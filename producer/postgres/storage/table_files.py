@@ -9,7 +9,7 @@ from walbridge.producer.postgres.catalog import MISSING_VALUE, Publications, row
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import AddedColumn, TableFile, TableStorage
 from walbridge.producer.postgres.server_errors import TableLocked
-from walbridge.producer.postgres.storage.used_types import USED_TYPES, ranges_of
+from walbridge.producer.postgres.storage.used_types import with_used_types
 
 LISTS_SINCE, GENERATED_SINCE = 150_000, 180_000
 """Versions that have column lists, and that can publish generated columns."""
@@ -37,8 +37,7 @@ _FILES = """
     FROM tree t JOIN pg_class c ON c.oid = t.oid ORDER BY t.root, c.oid"""
 # A composite may have no attribute left. What was altered and altered back reads as before, but rows that came between
 # were sent otherwise: who renames a label writes its row anew, and an attribute that was dropped keeps its number.
-_LABELS = f"""
-    {USED_TYPES},
+_LABELS = """,
     fact AS (
       SELECT e.enumtypid AS oid, e.oid::text || ' ' || e.enumlabel AS said FROM pg_enum e
       WHERE e.enumtypid IN (SELECT oid FROM used)
@@ -92,7 +91,7 @@ def table_storages(
     """
     wanted = list(relation_ids)
     attached = "AND NOT i.inhdetachpending" if connection.info.server_version >= 140000 else ""
-    labels = dict(rows_of(connection, _LABELS.format(ranges=ranges_of(connection)), (wanted,)))
+    labels = dict(rows_of(connection, with_used_types(connection, _LABELS), (wanted,)))
     keys = dict(rows_of(connection, _KEYS, (wanted,)))
     withheld = _withheld(connection, wanted, publications)
     files: dict[int, list[TableFile]] = {}

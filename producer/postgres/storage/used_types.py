@@ -19,20 +19,19 @@ from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import RowVersion, UsedType
 from walbridge.schemas.pg_types import FIRST_USER_OID
 
-USED_TYPES = f"""
+_USED = """
     WITH RECURSIVE used AS (
       SELECT a.attrelid AS relid, a.attnum, a.atttypid AS of_column, a.atttypid AS oid FROM pg_attribute a
-      WHERE a.attrelid = ANY (%s) AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= {FIRST_USER_OID}
+      WHERE a.attrelid = ANY (%s) AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= {first_oid}
       UNION SELECT u.relid, u.attnum, u.of_column, x.oid
       FROM used u JOIN pg_type t ON t.oid = u.oid CROSS JOIN LATERAL (
         SELECT t.typelem UNION ALL SELECT t.typbasetype
-        UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE t.oid IN ({{ranges}})
+        UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE t.oid IN ({ranges})
         UNION ALL SELECT a.atttypid FROM pg_attribute a
                   WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
-        ) x (oid) WHERE x.oid >= {FIRST_USER_OID})"""
+        ) x (oid) WHERE x.oid >= {first_oid})"""
 _VERSION = "{0}.xmin::text::bigint, {0}.cmin::text::bigint, {0}.xmax::text <> '0'"
-_ROWS = f"""
-    {USED_TYPES},
+_ROWS = f""",
     fact AS (
       SELECT e.enumtypid AS oid, {_VERSION.format("e")}, NULL::bigint, NULL::bigint, NULL::boolean FROM pg_enum e
       WHERE e.enumtypid IN (SELECT oid FROM used)
@@ -51,9 +50,16 @@ _ROWS = f"""
     AND d.refclassid = 'pg_type'::regclass AND d.refobjid = u.of_column"""
 
 
-def ranges_of(connection: SqlConnection) -> str:
-    """SQL: the types that a row ``r`` of pg_range makes ranges."""
-    return "r.rngtypid, r.rngmultitypid" if connection.info.server_version >= 140000 else "r.rngtypid"
+def with_used_types(connection: SqlConnection, query: str, first_oid: int = FIRST_USER_OID) -> str:
+    """SQL: a query over ``used (relid, attnum, of_column, oid)``: each column of the relations that are the first
+    parameter, with its type and, a row each, all types within it.
+
+    Args:
+        query: what comes behind the table expression of ``used``: the SELECT, or a comma and further expressions.
+        first_oid: types below it are left out.
+    """
+    ranges = "r.rngtypid, r.rngmultitypid" if connection.info.server_version >= 140000 else "r.rngtypid"
+    return _USED.format(first_oid=first_oid, ranges=ranges) + query
 
 
 def used_types(connection: SqlConnection, relation_ids: Iterable[int], slot: str) -> list[UsedType]:
@@ -64,7 +70,7 @@ def used_types(connection: SqlConnection, relation_ids: Iterable[int], slot: str
     """
     columns: dict[tuple[int, int, int], tuple[RowVersion, int]] = {}
     facts: dict[tuple[int, int, int], set[RowVersion]] = {}
-    query = _ROWS.format(ranges=ranges_of(connection))
+    query = with_used_types(connection, _ROWS)
     for relation_id, attnum, type_oid, xmax, horizon, *versions in rows_of(
         connection, query, (list(relation_ids), slot)
     ):

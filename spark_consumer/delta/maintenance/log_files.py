@@ -25,7 +25,8 @@ from pyarrow.fs import FileInfo, FileSelector
 Contents = Mapping[str, str | None]
 """Data files by their path, each with its file of vectors."""
 
-LOG = "_delta_log"
+LOG, LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
+"""The folder, and the file in it that names the checkpoint from which readers begin."""
 _NAME = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint\.parquet)(?:\.crc)?")
 """Of a version: its commit, Spark's sums of it, its checkpoint; and what Hadoop writes beside each (``.x.crc``)."""
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"

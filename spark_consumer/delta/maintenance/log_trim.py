@@ -20,7 +20,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSelector, FileType
 
-from walbridge.spark_consumer.delta.maintenance.log_files import LOG, LogFiles, read_file
+from walbridge.spark_consumer.delta.maintenance.log_files import LAST_CHECKPOINT, LOG, LogFiles, read_file
 from walbridge.spark_consumer.delta.maintenance.slim_checkpoint import add_checkpoint
 
 log = structlog.get_logger()
@@ -31,7 +31,6 @@ TAIL_MIN = 16
 """Commits before the oldest that a plan may begin at, which stay: who applies it looks back (``SPARK_COMMITS``)."""
 TOMBSTONES_MAX = 500
 """In a checkpoint, besides as many as it has files."""
-_HINT = "_last_checkpoint"
 
 
 class LogTrim:
@@ -72,7 +71,7 @@ class LogTrim:
     def _slim(self, tail: int) -> int | None:
         """Add a checkpoint without useless tombstones where the last one has many; returns that one's version."""
         try:
-            hint = json.loads(read_file(self._files, _HINT))
+            hint = json.loads(read_file(self._files, LAST_CHECKPOINT))
         except (FileNotFoundError, ValueError):
             return None
         version, adds = hint["version"], hint.get("numOfAddFiles") or 0

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from walbridge.producer.batch.progress import Batch, ProgressTracker
-from walbridge.producer.copying.next_epoch import OtherCluster, begins_again, metadata_begins_at, next_epoch
+from walbridge.producer.copying.next_epoch import Recorded, begins_again, metadata_begins_at, next_epoch
 from walbridge.schemas.control.cut import chain_break
 from walbridge.schemas.control.progress_record import Progress, Split, decode_progress, encode_progress
 from walbridge.schemas.control.table_progress import TableCopy, TableProgress
@@ -37,7 +37,8 @@ NEW = Progress("creating", "7", 3, "s", "shop", options={"proto_version": "4", "
 
 
 def following(last: Progress = LAST, *requests: TableRequest) -> Progress:
-    return next_epoch(last, NEW, "slot s is gone", requests, 12, {1: "public.orders", 2: "public.b"}, {2: "p.public.b"})
+    recorded = Recorded({1: "public.orders", 2: "public.b"}, {2: "p.public.b"}, 0)
+    return next_epoch(last, NEW, "slot s is gone", requests, 12, recorded)
 
 
 def test_every_table_is_stale_since_what_was_published_and_is_to_be_copied() -> None:
@@ -106,8 +107,9 @@ def test_tables_of_another_cluster_are_those_of_the_same_names_under_its_relatio
         2: TableProgress(2, "current", "p.public.b_2", name="public.b"),
         3: TableProgress(3, "dropped"),
     }
-    others = OtherCluster({"public.b": 1, "public.orders": 9, "public.new": 3}, 40)
-    progress = next_epoch(replace(LAST, tables=tables), NEW, "why", (), 12, {1: "public.orders"}, {}, others)
+    others = {"public.b": 1, "public.orders": 9, "public.new": 3}
+    recorded = Recorded({1: "public.orders"}, {}, 40)
+    progress = next_epoch(replace(LAST, tables=tables), NEW, "why", (), 12, recorded, others)
 
     assert {each: (table.relation_id, table.topic) for each, table in progress.tables.items()} == {
         9: (9, "p.public.orders"),
@@ -115,7 +117,7 @@ def test_tables_of_another_cluster_are_those_of_the_same_names_under_its_relatio
     }
     assert to_copy(progress) == frozenset({1, 9})
     assert progress.options["walbridge.metadata_from"] == "40"
-    assert next_epoch(progress, NEW, "why", (), 12, {}, {}).options["walbridge.metadata_from"] == "40"
+    assert next_epoch(progress, NEW, "why", (), 12, Recorded({}, {}, 44)).options["walbridge.metadata_from"] == "40"
 
 
 def test_partitions_that_the_topics_were_made_with_are_those_of_the_old_epoch() -> None:

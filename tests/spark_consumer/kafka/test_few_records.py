@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.settings import Settings
@@ -23,7 +24,7 @@ from walbridge.spark_consumer.kafka.change_reader import LARGE_BYTES, _fetch
 from walbridge.spark_consumer.kafka.few_records import FewRecords
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.measures import sized, without_large
-from walbridge.spark_consumer.kafka.ranges import SIZED_RECORD, PartitionId, Range
+from walbridge.spark_consumer.kafka.ranges import SIZED_RECORD, Range
 
 KEYED = [ColumnSpec("id", "int4", is_key=True), ColumnSpec("v")]
 KEYLESS = [ColumnSpec("v")]

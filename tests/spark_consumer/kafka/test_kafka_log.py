@@ -17,6 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from walbridge.runtime.heap import BASE_BYTES
+from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.kafka import kafka_log
@@ -24,7 +25,6 @@ from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
 from walbridge.spark_consumer.kafka.kafka_client import MissingTopics
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
-from walbridge.spark_consumer.kafka.ranges import PartitionId
 
 SECRET = "hunter2-canary"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required username=u password="

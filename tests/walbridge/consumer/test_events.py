@@ -19,7 +19,7 @@ from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.consumer import Event, Operation, OperatorError, events, merged_ranges, topic_stream, transaction_stream
 from walbridge.consumer.client import TopicIds
-from walbridge.consumer.topic_stream import PartitionId
+from walbridge.schemas.control.cut import PartitionId
 from walbridge.tables.copy import copy
 from walbridge.tables.look import look
 
