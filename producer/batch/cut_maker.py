@@ -5,6 +5,7 @@ transaction and a confirmed LSN, in this order (I1). Where nothing is in flight 
 moves both on, so that an idle slot never pins WAL.
 """
 
+import math
 import time
 from collections.abc import Callable, Sized
 from typing import Protocol
@@ -22,6 +23,9 @@ from walbridge.schemas.control.table_progress import DROPPED
 from walbridge.schemas.position import Lsn, Position
 
 log = structlog.get_logger()
+
+WAIT_S = 5.0
+"""The step of a copy waits so long at most: a source may empty tables all the time."""
 
 
 class Watch(Protocol):
@@ -88,6 +92,7 @@ class CutMaker:
         self._ended: Lsn | None = None
         """End of the last whole transaction, also of one without published changes, which ends no batch."""
         self.last_cut_s = time.monotonic()
+        self._waits_since_s = math.inf
 
     def end_transaction(self, commit: Commit, tell: Callable[[Batch], None] = lambda batch: None) -> None:
         """Note the end of a transaction that was not skipped, and close the batch if it is full.
@@ -110,7 +115,7 @@ class CutMaker:
         batch.end_lsn = commit.end_lsn
         tell(batch)
         if out.is_full:
-            self.close()
+            self.close(may_wait=True)
 
     def close(self, *, may_wait: bool = False) -> None:
         """End the open batch, if there is one; the caller is between Postgres transactions.
@@ -120,18 +125,45 @@ class CutMaker:
         """
         if not self._out.is_open:
             return
-        end_lsn = self._out.batch.end_lsn
-        if end_lsn is not None:
-            self._watch.look_before_cut()
-            if may_wait and self._watch.may_be_explained(end_lsn, self._stream.received):
+        if (end_lsn := self._out.batch.end_lsn) is not None:
+            may_wait = may_wait and self._out.may_stay_open
+            if may_wait and self._waits(end_lsn):
                 return
+            self._watch.look_before_cut()
+            if may_wait and self._waits(end_lsn):
+                return
+        self.close_looked()
+
+    def close_looked(self) -> None:
+        """End the open batch, where a look was taken since the stream was received up to its end."""
         kill_point("produce:before-commit")
-        if end_lsn is not None:
+        if (end_lsn := self._out.batch.end_lsn) is not None:
             # First: what is said of tables that leave at this LSN goes into this very cut.
             self._end_at(end_lsn)
         self._bound_floor()
         self._out.close(None)
         self._after_cut()
+
+    def is_ready(self) -> bool:
+        """End what is open, and look, so that a batch may begin and end where the stream is.
+
+        False where that is to wait for a moment, as in ``close``.
+        """
+        now_s, received = time.monotonic(), self._stream.received
+        self._waits_since_s = min(self._waits_since_s, now_s)
+        may_wait = now_s - self._waits_since_s < WAIT_S
+        self.close(may_wait=may_wait)
+        if self._out.is_open or (may_wait and self._waits(received)):
+            return False
+        self._watch.look_before_cut()
+        if may_wait and self._waits(received):
+            return False
+        self._waits_since_s = math.inf
+        return True
+
+    def _waits(self, end: Lsn) -> bool:
+        """Whether what the stream brings next may spare a cut that ends there to call a table stale."""
+        return self._watch.may_be_explained(end, self._stream.received)
 
     def split(self, begin: Begin, split: Split) -> None:
         """End the open batch inside a transaction: nothing of it may be confirmed yet."""
@@ -165,7 +197,7 @@ class CutMaker:
             return  # a complete cut would hold half a transaction, and progress would forget how much
         self._watch.look()  # without a publication the stream is silent, and this cut would confirm it
         # A TRUNCATE that is on its way may explain what the look found: the next idle cut says it else.
-        if self._watch.may_be_explained(self._stream.received, self._stream.received):
+        if self._waits(self._stream.received):
             return
         self._commit_without_rows(self._stream.received)
         self._after_cut()

@@ -51,8 +51,7 @@ class OpenBatch:
         self._cuts, self._progress = cuts_topic(settings.name), progress_topic(settings.name)
         self._transactions = transaction_topic(settings.name)
         self._settings = settings
-        self._publisher = publisher
-        self._metadata = metadata
+        self._publisher, self._metadata = publisher, metadata
         self.tracker = tracker
         self.batch = Batch()
         self._writer: RecordWriter | None = None
@@ -67,6 +66,8 @@ class OpenBatch:
         self.plain_limit = self.record_limit // 2
         """So large a value passes with any key, whose columns it holds as well."""
         self.bytes_max = settings.producer.batch_bytes_max
+        self.age_max_s = settings.producer.transaction_timeout_ms / 4000
+        """A quarter of what Kafka waits: so old it ends, also inside a transaction that goes on without rows."""
         self.split_rows = 0
         """At so many rows, or bytes, the batch ends inside the open transaction."""
         self.split_bytes = 0
@@ -230,14 +231,21 @@ class OpenBatch:
 
     @property
     def is_full(self) -> bool:
-        """A limit is reached: close at the next boundary between transactions."""
+        """A limit is reached: it ends at the next boundary between transactions."""
+        return self._holds(1) or self.age_s * 1000 >= self._limits.batch_ms_max
+
+    @property
+    def may_stay_open(self) -> bool:
+        """One that is full has room for what comes in a moment."""
+        return not self._holds(2) and self.age_s < self.age_max_s
+
+    def _holds(self, times: int) -> bool:
         batch, limits = self.batch, self._limits
         return (
-            batch.row_count >= limits.batch_rows_max
-            or batch.byte_count >= limits.batch_bytes_max
+            batch.row_count >= limits.batch_rows_max * times
+            or batch.byte_count >= limits.batch_bytes_max * times
             or batch.barriers_max >= BARRIERS_MAX
             or len(batch.tables) * CUT_TABLE_BYTES >= limits.cut_bytes_max
-            or self.age_s * 1000 >= limits.batch_ms_max
         )
 
     def close(self, split: Split | None) -> None:

@@ -8,32 +8,27 @@ from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.session.transactions.transaction import TransactionTracker
 from walbridge.producer.session.transactions.transaction_boundaries import TransactionBoundaries
 
-_AGE_SHARE = 0.25
-"""Of Kafka's time-out of a transaction: so old a batch ends, also inside a transaction that goes on without rows."""
-
 
 class BatchEnds:
     """Those of one session."""
 
     def __init__(
         self,
-        transaction_timeout_ms: int,
         out: OpenBatch,
         cuts: CutMaker,
         transactions: TransactionTracker,
         boundaries: TransactionBoundaries,
     ) -> None:
         self._out, self._cuts, self._transactions, self._boundaries = out, cuts, transactions, boundaries
-        self.age_max_s = transaction_timeout_ms / 1000 * _AGE_SHARE
 
     def close(self) -> None:
         """Between transactions, where nothing more has come: what may still explain a doubt is waited for."""
-        self._cuts.close(may_wait=self._out.age_s < self.age_max_s)
+        self._cuts.close(may_wait=True)
 
     def close_if_full(self) -> None:
         """Between transactions, where what comes may come without a pause for longer than Kafka waits."""
         if self._out.is_full:
-            self._cuts.close()
+            self._cuts.close(may_wait=True)
 
     def end_stalled(self, age_max_s: float) -> None:
         """Inside a transaction that goes on without rows: Kafka would abort a batch that waits for its end."""
@@ -45,7 +40,7 @@ class BatchEnds:
             if out.tracker.progress.split is None:
                 self._cuts.close()
                 out.begin_transaction()
-        elif self._transactions.publishes and out.age_s >= min(age_max_s, self.age_max_s):
+        elif self._transactions.publishes and out.age_s >= min(age_max_s, out.age_max_s):
             self.split()
 
     def split_if_due(self) -> None:

@@ -38,7 +38,7 @@ class Session:
         self._cuts, self._ends, self._boundaries = parts.cuts, parts.ends, parts.boundaries
         self._keepalives, self._copies = parts.keepalives, parts.copies
         self._read: Callable[[], bytes | None] = parts.stream.read
-        self._wait_s = min(WAIT_S, parts.settings.producer.idle_cut_interval_ms / 1000, self._ends.age_max_s)
+        self._wait_s = min(WAIT_S, parts.settings.producer.idle_cut_interval_ms / 1000, self._out.age_max_s)
 
     def run(self, should_stop: Callable[[], bool]) -> None:
         """Follow the stream until asked to stop, then return at the next batch boundary.
@@ -60,7 +60,7 @@ class Session:
                     return
                 self._step_copies()
             else:
-                self._ends.end_stalled(PATIENCE_S if should_stop() else self._ends.age_max_s)
+                self._ends.end_stalled(PATIENCE_S if should_stop() else self._out.age_max_s)
             self._stream.wait(self._wait_s if self._copies is None else min(self._wait_s, self._copies.pause_s))
 
     def receive(self, data: bytes) -> None:
@@ -95,7 +95,7 @@ class Session:
         if change is None:
             if len(self._transactions.unhashed) >= UNPUBLISHED_MAX:  # no batch closes, which would free them
                 self._transactions.digest()
-                self._ends.end_stalled(self._ends.age_max_s)
+                self._ends.end_stalled(self._out.age_max_s)
             return
         self._out.open()
         self._changes.publish(change, transaction)

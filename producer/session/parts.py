@@ -102,7 +102,7 @@ class SessionParts:
         )
         self.messages = LogicalMessages(settings, tables, out)
         self.boundaries = TransactionBoundaries(settings, tables)
-        self.ends = BatchEnds(limits.transaction_timeout_ms, out, self.cuts, self.transactions, self.boundaries)
+        self.ends = BatchEnds(out, self.cuts, self.transactions, self.boundaries)
         self.keepalives = Keepalives(stream, self.transactions, self.cuts, self.ends)
         self.copies: TableCopies | None = None
 

@@ -10,6 +10,7 @@ from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.drop import drop
 from walbridge.init import initialise
+from walbridge.producer.kafka.table_requests import copy_of_all_asked
 from walbridge.schemas.control.table_progress import CURRENT, DROPPED
 from walbridge.schemas.control.table_request import to_copy
 from walbridge.schemas.settings import Settings
@@ -75,12 +76,15 @@ def copy_all_into_what_is_left(producer: ProducerUnderTest) -> None:
 
 
 def wait_until_current(producer: ProducerUnderTest) -> None:
-    """Every table that is published is copied."""
+    """Every table that is published is copied, also as ``walbridge copy --all`` asked before."""
+    settings = settings_of(producer)
 
     def is_done() -> bool:
         with producer.topics() as topics:
             progress = topics.progress()
         assert progress is not None
+        if copy_of_all_asked(settings, progress) is not None:  # not read yet: the states are those of before
+            return False
         states = {table.state for table in progress.tables.values()} - {DROPPED}
         return progress.state == "streaming" and states == {CURRENT} and not to_copy(progress)
 

@@ -81,11 +81,11 @@ NOTICED = {
         "False", chunks.test_chunk_waits_until_all_that_its_rows_show_is_received,
     ),
     "rows enter the batch of what came before": noticed(
-        CopySteps._enter_if_due, "self._records.end_batch()", "pass",
+        CopySteps._enter_if_due, "self._records.end_batch()", "True",
         chunks.test_rows_of_the_open_batch_are_committed_before_a_chunk,
     ),
     "a copy begins in the batch of what came before": noticed(
-        CopySteps.publish_found, "self._records.end_batch()", "pass",
+        CopySteps.publish_found, "not self._records.end_batch()", "False",
         begin.test_what_was_received_before_goes_into_a_batch_of_its_own,
     ),
     "the end of a copy follows the word that its table is gone": noticed(

@@ -270,7 +270,7 @@ NOTICED = {
         test_loop.test_table_that_departed_is_not_written_the_short_way_either,
     ),
     "a batch says that a table is dropped whose changes may come after it": Noticed(
-        Mutant(CutMaker.close, "self._end_at(end_lsn)", "self._end_at(self._stream.received)"),
+        Mutant(CutMaker.close_looked, "self._end_at(end_lsn)", "self._end_at(self._stream.received)"),
         test_cut_maker.test_table_whose_changes_may_come_after_a_batch_is_not_dropped_by_it,
     ),
     "a table that departed is not told": Noticed(

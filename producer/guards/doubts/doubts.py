@@ -117,7 +117,7 @@ class Doubts:
     def may_be_explained(self, end: Lsn, received: Lsn) -> bool:
         """Whether what the stream brings next, which was received until there, may spare a cut that ends at ``end`` to
         call a table stale."""
-        return not self._doubted and self._truncations.may_explain(end, received)
+        return self._truncations.may_explain(end, received)
 
     def take(self, end: Lsn) -> dict[int, OperatorError]:
         """All of them, each told once, to be said in the cut that is made next, which ends there."""

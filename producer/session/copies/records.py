@@ -49,9 +49,12 @@ class CopyRecords:
         self._out, self._tables, self._cuts, self._keep_alive = out, tables, cuts, keep_alive
         self._leave = leave
 
-    def end_batch(self) -> None:
-        """End what is open: each step has a batch of its own. A table that left may be let go by that."""
-        self._cuts.close()
+    def end_batch(self) -> bool:
+        """End what is open: each step has a batch of its own. A table that left may be let go by that.
+
+        False where the step is to wait for a moment, as in ``CutMaker.close``.
+        """
+        return self._cuts.is_ready()
 
     def begin(self, writer: RecordWriter, progress: TableProgress, lsn: Lsn, *, leaves: bool = False) -> None:
         """``copy_begin``: it names the shape, so the first event behind it needs no barrier.
@@ -177,7 +180,7 @@ class CopyRecords:
         self._open(lsn)
         self._leave(writer.relation, Position(lsn, 0), reason)
         self._out.batch.end_lsn = lsn
-        self._cuts.close()
+        self._cuts.close_looked()
 
     def end(self, writer: RecordWriter, progress: TableProgress, lsn: Lsn) -> None:
         """``copy_end``."""
@@ -198,4 +201,4 @@ class CopyRecords:
         # Into the Kafka transaction of the step itself: a restart goes on behind the last step that is committed.
         self._out.tracker.remember_tables({progress.relation_id: progress})
         self._out.batch.end_lsn = lsn
-        self._cuts.close()
+        self._cuts.close_looked()

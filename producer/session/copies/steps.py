@@ -57,7 +57,8 @@ class CopySteps:
         found = self._reading.found
         if found is None or not self._arrival.has_come(found.lsn):
             return
-        self._records.end_batch()
+        if not self._records.end_batch():
+            return
         self._reading.end()
         relation_id = found.table.relation_id
         try:
@@ -108,9 +109,9 @@ class CopySteps:
         # them no state of the source.
         if not self._arrival.has_come(read.insert_lsn) or not window.is_read(self._stream.received):
             return
-        self._records.end_batch()
-        if copied.state.relation_id not in self._reading.copied or copied.writer is None:
-            return  # the batch that ended was the table's last
+        is_due = self._records.end_batch()
+        if not is_due or copied.state.relation_id not in self._reading.copied or copied.writer is None:
+            return  # it waits, or the batch that ended was the table's last
 
         del copied.chunks[0]
         enter = self._corrections.enter if copied.state.corrects else self._enter
@@ -134,7 +135,8 @@ class CopySteps:
         if copied.state.corrects:
             self._corrections.end_truncated(copied)
             return
-        self._records.end_batch()
+        if not self._records.end_batch():
+            return
         if copied.writer is None or copied.state.copy is None or copied.state.relation_id not in self._reading.copied:
             return  # the batch that ended was the table's last
         lsn, rows = self._stream.received, copied.state.copy.rows

@@ -110,8 +110,7 @@ class WholeSteps:
         if whole is None or whole.aside is None:
             return
         if isinstance(whole.failure, UnfitRow):
-            self._records.end_batch()
-            if self._reading.whole is whole:
+            if self._records.end_batch() and self._reading.whole is whole:
                 self._records.leave(whole.writer, whole.failure, self._stream.received)
         elif whole.failure is not None:
             self._abandon(whole)
@@ -141,7 +140,8 @@ class WholeSteps:
         self._report(whole)
         assert whole.aside is not None
         if self._are_rows_due(whole):
-            self._records.end_batch()
+            if not self._records.end_batch():
+                return
             if self._reading.whole is whole:
                 self._enter_rows(whole)
         if self._reading.whole is not whole:
@@ -185,8 +185,7 @@ class WholeSteps:
         if not waiting:
             self._changes_left = None
             return False
-        self._records.end_batch()
-        if self._reading.whole is not whole:
+        if not self._records.end_batch() or self._reading.whole is not whole:
             return False
         target = None if self._changes_left is None else self._changes_left - self._limits.batch_rows_max
         progress = self._out.tracker.progress.tables[whole.relation_id]
@@ -202,8 +201,7 @@ class WholeSteps:
         return with_state(self._out.tracker.progress.tables[whole.relation_id], whole.state)
 
     def _end(self, whole: WholeCopy) -> None:
-        self._records.end_batch()
-        if self._reading.whole is not whole or whole.state.copy is None:
+        if not self._records.end_batch() or self._reading.whole is not whole or whole.state.copy is None:
             return  # the batch that ended was the table's last
         lsn, rows = self._stream.received, whole.state.copy.rows
         whole.state = whole.state.enter(Chunk(0, 0, IN_ONE_PIECE, is_last=True)).end_copy(lsn)

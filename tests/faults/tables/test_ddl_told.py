@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.faults.followed import settings_of
 from tests.faults.tables.test_table_trouble import barriers_of
 from tests.faults.tables.test_unsaid_rows import check_copied
 from tests.fix_postgres import Database
@@ -14,6 +15,7 @@ from tests.wait import wait_until
 from walbridge.ddl_trigger import make, take_away
 from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.position import parse_lsn
+from walbridge.tables.copy import copy
 
 pytestmark = pytest.mark.fault
 
@@ -332,3 +334,25 @@ def test_numbers_that_are_cast_to_wider_ones_need_no_copy_where_that_is_told(
     for name in tables:
         producer.database.execute(f"UPDATE {name} SET w = 'x' WHERE id < 4; DELETE FROM {name} WHERE id = 5")
     producer.check_equal()
+
+
+def test_told_cast_needs_no_copy_while_another_table_is_copied_and_written_to(producer: ProducerUnderTest) -> None:
+    """Cuts follow each other closely then, and the catalogue is ahead of the stream."""
+    execute, casts = producer.database.execute, [f"c{number}" for number in range(12)]
+    producer.settings["producer"] = {"batch_rows_max": 200}
+    execute("CREATE TABLE large (id int PRIMARY KEY, v int); INSERT INTO large SELECT generate_series(1, 20000)")
+    for name in casts:
+        execute(f"CREATE TABLE {name} (id int PRIMARY KEY, v int, w text); INSERT INTO {name} VALUES (1, 1, 'w')")
+    tell(producer.database)
+    producer.publish("large", *casts)
+    running = producer.start_streaming()
+    assert copy(settings_of(producer), ["large"], wait=False, say=print) == 0
+    running.wait_for_log("copy of a table begins")
+    with producer.database.connect() as connection:
+        for number, name in enumerate(casts):
+            for round in range(10):
+                connection.execute(f"UPDATE large SET v = {number} WHERE id = {round}")
+            connection.execute(WIDER.format(name).encode())
+            connection.execute(f"INSERT INTO {name} VALUES (2, 2, 'w')")
+    assert "table is copied" not in running.log, "the copy was over before the last cast"
+    check_copied(producer, running, dict.fromkeys(casts, False) | {"large": True})

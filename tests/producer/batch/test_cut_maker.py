@@ -8,6 +8,7 @@ import pytest
 
 from tests.producer.kept import ITEMS, ORDERS, XID, Kept, catalogue, relation
 from tests.producer.streaming_progress import SPLIT, STREAMING, current
+from walbridge.producer.batch import cut_maker
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.kafka.kafka_transaction import BatchAborted
 from walbridge.producer.pgoutput.messages import Begin
@@ -293,6 +294,50 @@ def test_cut_in_a_pause_waits_for_what_may_keep_a_table_current() -> None:
     cuts.maker.idle_cut()
     assert (cuts.happened, cuts.out.is_open) == (["begin"], True)
     cuts.maker.close()
+    assert cuts.happened == ["begin", "commit", "confirm 300"]
+
+
+def test_full_batch_waits_too_unless_it_holds_twice_as_much() -> None:
+    """I9"""
+    cuts = Cuts()
+    cuts.fill()
+    cuts.kept_watch.awaits = True
+    rows_max = cuts.settings.producer.batch_rows_max
+    for rows, is_open in [(rows_max, True), (2 * rows_max - 1, True), (2 * rows_max, False)]:
+        cuts.out.batch.row_count = rows
+        cuts.maker.close(may_wait=True)
+        assert cuts.out.is_open == is_open
+
+
+def test_batch_waits_no_longer_than_kafka_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuts = Cuts()
+    cuts.fill()
+    cuts.kept_watch.awaits = True
+    monkeypatch.setattr(cuts.out, "age_max_s", 0.0)
+    cuts.maker.close(may_wait=True)
+    assert not cuts.out.is_open
+
+
+def test_step_of_a_copy_waits_as_a_batch_does_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cut ends where the stream is. A source that empties tables all the time would hold it up without an end."""
+    cuts = Cuts()
+    assert cuts.maker.is_ready()
+    cuts.kept_watch.awaits = True
+    cuts.fill()
+    assert not cuts.maker.is_ready()
+    assert cuts.out.is_open
+    cuts.maker.close()
+    assert not cuts.maker.is_ready()
+    monkeypatch.setattr(cut_maker, "WAIT_S", 0.0)
+    assert cuts.maker.is_ready()
+    monkeypatch.undo()
+    assert not cuts.maker.is_ready(), "each step waits"
+
+
+def test_step_of_a_copy_ends_what_is_open() -> None:
+    cuts = Cuts()
+    cuts.fill()
+    assert cuts.maker.is_ready()
     assert cuts.happened == ["begin", "commit", "confirm 300"]
 
 

@@ -161,6 +161,15 @@ def test_rewrite_or_other_partition_that_a_row_may_tell_is_waited_for(
     assert untold.told(10**6)
 
 
+def test_rewrite_that_a_row_may_tell_is_waited_for_also_beside_a_table_that_is_in_doubt_anyway() -> None:
+    """Its copy would be a needless one."""
+    told = Told(LONG)
+    told.see(REWRITTEN)
+    told.watched.doubts.find_unequal([ITEMS], {})
+    assert told.waits()
+    assert not told.waits(received=600)
+
+
 def test_rewrite_that_is_told_to_change_no_row_ends_the_doubt() -> None:
     told = Told(LONG)
     told.see(REWRITTEN)
