@@ -184,8 +184,9 @@ class ProducerUnderTest:
         with self.database.connect() as connection:
             row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
             assert row is not None
-            # A commit record after it: the stream's position passes the one before only with it.
-            connection.execute("SELECT txid_current()")
+            # A commit record after it, since the stream's position passes the one before only with it; and one that is
+            # flushed at once, as is that of a transaction that has written something else.
+            connection.execute("SELECT pg_create_restore_point('caught up'), txid_current()")
         lsn = parse_lsn(row[0])
 
         def covers(cut: Cut) -> bool:
