@@ -39,4 +39,7 @@ class Keepalives:
             else:
                 # The server asks once and then waits: answer after this interval, not only when the next status is due.
                 self._stream.owe_status(REPLY_INTERVAL_S)
+        else:
+            # Until 12 it tells no more of what it decodes before it hears from us (walsender.c, WalSndWaitForWal).
+            self._stream.owe_status(REPLY_INTERVAL_S)
         self._stream.keep_alive()

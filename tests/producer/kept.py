@@ -189,6 +189,8 @@ class Stream:
         self.later: deque[bytes] = deque()
         """Each arrives while the session waits."""
         self.received = Lsn(0)
+        self.owed_s: float | None = None
+        """Within which a status is owed."""
 
     def read(self) -> bytes | None:
         return self.frames.popleft() if self.frames else None
@@ -210,6 +212,7 @@ class Stream:
 
     def owe_status(self, within_s: float) -> None:
         """It is late."""
+        self.owed_s = within_s
 
     def keep_alive(self) -> None:
         """None is due."""

@@ -25,6 +25,7 @@ from walbridge.producer.pgoutput.messages import (
     Unsent,
     Update,
 )
+from walbridge.producer.session.keepalives import REPLY_INTERVAL_S
 from walbridge.producer.session.transactions.transaction import TransactionTracker
 from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.control.progress_record import Progress, Split, decode_progress, encode_progress
@@ -105,6 +106,14 @@ def test_keepalive_that_asks_for_an_answer_ends_batch_and_lsn_between_transactio
 
     assert [event for event in session.happened if event.startswith("confirm")] == ["confirm 540"]
     assert session.cut.end_lsn == 540
+
+
+def test_keepalive_that_asks_for_no_answer_has_one_soon_all_the_same() -> None:
+    """Until 12 the server would say nothing of an idle source before the next status is due anyway."""
+    with streamed() as session:
+        session.hear(600)
+
+        assert session.kept_stream.owed_s == REPLY_INTERVAL_S
 
 
 def test_every_kind_of_change_takes_its_ordinals() -> None:
