@@ -45,7 +45,7 @@ class TopicReader:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
-                "fetch.wait.max.ms": 20,
+                "fetch.wait.max.ms": 5,
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
                 "error_cb": lambda error: None,
