@@ -42,7 +42,7 @@ MUTANTS = {
         TransactionTracker.receive_change, "transaction.ordinal = resume.next_ordinal", "pass", seed=6
     ),
     "what a batch holds is confirmed before its commit": Mutant(
-        CutMaker.close,
+        CutMaker.close_looked,
         'kill_point("produce:before-commit")',
         "self._stream.confirmed = max(self._stream.confirmed, self._out.batch.end_lsn or 0)\n"
         '    self._stream.send_status(); kill_point("produce:before-commit")',
