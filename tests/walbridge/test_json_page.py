@@ -7,13 +7,16 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from tests.documents import table
+import typer
+
+from tests.documents import PAGES, table
 from tests.walbridge.status.test_show import SLOT
 from tests.walbridge.status.test_standing import NOW
 from tests.walbridge.status.test_standing import standing as status_standing
 from tests.walbridge.status.test_words import LOST
 from walbridge.check import report as check_report
 from walbridge.check.finding import ok
+from walbridge.cli import app
 from walbridge.drop.removal import Removal, Stay
 from walbridge.init import Initialised
 from walbridge.producer.postgres.slots.slot_row import Prepared, Source
@@ -39,6 +42,17 @@ def paths(value: Any, at: str = "") -> set[str]:
     if isinstance(value, list):
         return {path for each in value for path in paths(each, f"{at}[]")}
     return {at}
+
+
+def test_each_verb_with_json_has_its_section_and_no_other() -> None:
+    """A row of ``sql`` has the columns that were asked for, and ``tail`` is told apart, too: in the words before."""
+    verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group
+    printing = {name for name, verb in verbs.items() if any("--json" in each.opts for each in verb.params)}
+    before, *sections = re.split(r"(?m)^## ", PAGES["docs/json.md"])
+    named = {re.match(r"walbridge (\w+) --json\n", section)[1] for section in sections}  # type: ignore[index]
+
+    assert named == printing - {"sql"}
+    assert all(f"`walbridge {each}`" in before for each in ("config", "tail", "sql --json"))
 
 
 def test_fields_of_check() -> None:
@@ -71,6 +85,7 @@ def test_fields_of_copy() -> None:
     found = json.loads(copy.as_json("p", waits, producer_runs=True))
 
     assert paths(found) == documented("copy")
+    assert found["new_epoch"] is False
     assert [(each["asked"], each["copied"], each["why"]) for each in found["tables"]] == [
         (True, None, None),
         (True, True, None),

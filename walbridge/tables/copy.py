@@ -197,6 +197,7 @@ def as_json(
     *,
     producer_runs: bool,
     stream_lost: str | None = None,
+    new_epoch: bool = False,
     keys: int | None = None,
 ) -> str:
     """One object; ``docs/json.md`` has its fields."""
@@ -211,5 +212,11 @@ def as_json(
         }
         for each in waits
     ]
-    found = {"pipeline": pipeline, "producer_runs": producer_runs, "stream_lost": stream_lost, "tables": tables}
+    found = {
+        "pipeline": pipeline,
+        "producer_runs": producer_runs,
+        "stream_lost": stream_lost,
+        "new_epoch": new_epoch or stream_lost is not None,
+        "tables": tables,
+    }
     return json.dumps(found, ensure_ascii=False)

@@ -73,7 +73,8 @@ def copy_all(
     waits = [CopyWait(table, offset) for table in tables]
     code = follow(settings, waits, say, line_s) if wait else 0
     if out is not None:
-        out(as_json(settings.name, waits, producer_runs=seen.postgres.producer_runs, stream_lost=lost))
+        runs = seen.postgres.producer_runs
+        out(as_json(settings.name, waits, producer_runs=runs, stream_lost=lost, new_epoch=new_epoch))
     return code
 
 

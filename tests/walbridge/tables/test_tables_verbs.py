@@ -13,6 +13,7 @@ from walbridge.init import initialise
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.tables.copy import copy
+from walbridge.tables.copy_all import copy_all
 from walbridge.tables.forget import forget
 from walbridge.tables.show import show
 
@@ -96,3 +97,19 @@ def test_request_waits_for_a_producer_that_does_not_run(shop: ProducerUnderTest)
     running.wait_for_log("table is copied")
     shop.check_equal()
     assert running.log.count("copy of a table begins") == 1
+
+
+def test_copy_of_all_tables_tells_programs_whether_it_begins_a_new_epoch(shop: ProducerUnderTest) -> None:
+    """Also where the stream could go on: then readers are refused each table until its copy is whole."""
+    shop.start_streaming().stop()
+    shop.slot_at_rest()
+    settings, told = settings_of(shop), list[str]()
+    for new_epoch in (False, True):
+        assert copy_all(settings, wait=False, say=lambda line: None, out=told.append, new_epoch=new_epoch) == 0
+    shop.database.execute(f"SELECT pg_drop_replication_slot('{shop.slot}')")
+    assert copy_all(settings, wait=False, say=lambda line: None, out=told.append) == 0
+
+    beside, asked, lost = map(json.loads, told)
+    assert [each["new_epoch"] for each in (beside, asked, lost)] == [False, True, True]
+    assert [each["stream_lost"] is None for each in (beside, asked, lost)] == [True, True, False]
+    assert all(table["asked"] for each in (beside, asked, lost) for table in each["tables"])
