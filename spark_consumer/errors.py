@@ -163,6 +163,14 @@ def doubting_empty(path: str, error: OperatorError) -> OperatorError:
     )
 
 
+def records_gone(topic: str, partition: int, offset: int, start: int) -> str:
+    """What a cut promises from ``offset`` on, where the log begins at ``start``."""
+    return (
+        f"records of {topic}[{partition}] from offset {offset} on are gone, the log begins at {start}: this job was "
+        "away for longer than [topics] retention_ms"
+    )
+
+
 def table_lost(path: str, how: str) -> TableError:
     """A table of the lake that is not what the lake's newest row names."""
     return TableError(f"the lake's table {path} {how}")

@@ -145,7 +145,7 @@ class PlanRunner:
             if lake_is_empty and is_kept_no_more:
                 raise trouble.error
             if self._stops_at_trouble:
-                raise OperatorError(trouble.error.what, remedy=_remedy(trouble)) from trouble.error
+                raise OperatorError(trouble.error.what, remedy=trouble.remedy_of_a_stop) from trouble.error
 
     def publish_idle(self, state: LakeState, *, now: bool = False) -> LakeState:
         """Publish cuts that changed nothing, once they are due, or ``now``; returns the state after it.
@@ -269,15 +269,3 @@ def _report(plan: Plan, row: CutRow, watch: Stopwatch) -> None:
         end_lsn=format_lsn(plan.end_lsn),
         **watch.laps_ms,
     )
-
-
-def _remedy(trouble: TableTrouble) -> str:
-    """Of a stop. What may not be possible comes last: a folder that is gone cannot always be brought back."""
-    goes_on = (
-        "which leaves this table as it was and goes on with all others, until walbridge copy has copied the table of "
-        f"topic {trouble.topic}"
-    )
-    setting = 'set [lake] on_table_error = "quarantine"'
-    if trouble.error.first is not None:
-        return f"{trouble.error.first}, then start again; or {setting}, {goes_on}"
-    return f"{setting} and start again, {goes_on}; or undo what happened, if that can be, and start again"

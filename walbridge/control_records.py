@@ -5,7 +5,7 @@ Progress and cuts are read from their ends, since they grow with every batch; no
 instance is opened, which would fence the running producer.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -69,6 +69,18 @@ def cuts_kept(settings: Settings, topics: Container[str], offset: int) -> CutsKe
         start, end = log.bounds()
         message = next(log.read(max(offset, start)), None) if offset < end else None
     return CutsKept(start, end, None if message is None else _decoded_cut(topic, message))
+
+
+def cuts_from(settings: Settings, topics: Container[str], offset: int) -> Iterator[Cut]:
+    """Those that the cuts topic has from an offset on, in their order. Raises as ``newest_progress``."""
+    topic = cuts_topic(settings.name)
+    if topic not in topics:
+        return
+    with PartitionLog(settings, topic, 0) as log:
+        start, end = log.bounds()
+        if offset < end:
+            for message in log.read(max(offset, start), end):
+                yield _decoded_cut(topic, message)
 
 
 def _decoded_cut(topic: str, message: Message) -> Cut:

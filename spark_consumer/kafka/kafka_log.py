@@ -19,7 +19,7 @@ from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
-from walbridge.spark_consumer.errors import CutsLost, sorting_errors
+from walbridge.spark_consumer.errors import CutsLost, records_gone, sorting_errors
 from walbridge.spark_consumer.jvm.executors import executor_cores
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
 from walbridge.spark_consumer.kafka.few_records import FewRecords
@@ -151,10 +151,7 @@ class KafkaLog(KafkaClient):
         starts = self._of_those_there(self.starts, ranges, found)
         for place, (start, _) in ranges.items():
             if place[0] not in found and starts[place] > start:
-                found[place[0]] = RecordsLost(
-                    f"records of {place[0]}[{place[1]}] from offset {start} on are gone, the log begins at "
-                    f"{starts[place]}: this job was away for longer than [topics] retention_ms"
-                )
+                found[place[0]] = RecordsLost(records_gone(*place, start, starts[place]))
         return found
 
     def _shorter(self, ranges: Mapping[PartitionId, Range]) -> dict[str, RecordsLost]:

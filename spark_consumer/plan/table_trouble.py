@@ -44,3 +44,15 @@ class TableTrouble:
     def why(self) -> str:
         """As ``_cuts`` keeps it: what happened, and what has to be mended before a copy."""
         return self.error.what if self.error.first is None else f"{self.error.what}; {self.error.first}"
+
+    @property
+    def remedy_of_a_stop(self) -> str:
+        """What may not be possible comes last: a folder that is gone cannot always be brought back."""
+        goes_on = (
+            "which leaves this table as it was and goes on with all others, until walbridge copy has copied the table "
+            f"of topic {self.topic}"
+        )
+        setting = 'set [lake] on_table_error = "quarantine"'
+        if self.error.first is not None:
+            return f"{self.error.first}, then start again; or {setting}, {goes_on}"
+        return f"{setting} and start again, {goes_on}; or undo what happened, if that can be, and start again"

@@ -104,6 +104,10 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     "tests/integration/test_named_objects.py::test_columns_that_print_names_are_told_and_copied_again_after_a_rename": (
         "producer/errors/tables.py:names_not_followed",
     ),
+    "tests/faults/refusals/test_guards_job.py::"
+    "test_records_that_expired_before_they_were_applied_are_told_by_check_as_the_job_tells_them": (
+        "walbridge/check/job/unread.py:_gone",
+    ),
     "tests/remedies/test_followed_lake.py::test_broker_is_started_or_its_address_corrected": (
         "spark_consumer/preflight.py:wait_for_broker",
         "spark_consumer/retry.py:keep_going",

@@ -38,7 +38,7 @@ def lake_findings(settings: Settings) -> Iterator[Finding]:
     if "://" not in settings.lake.path:
         remedy = "make room, move the lake to a larger disk, or shorten [lake] cut_retention_hours"
         yield from room_findings(LAKE, Path(settings.lake.path), LOW_BYTES, remedy)
-    rows = _newest_rows(settings)
+    rows = newest_two(settings)
     row = rows[0] if rows else None
     if row is None:
         if writable.severity is not Severity.ERROR:
@@ -72,13 +72,13 @@ def standing_findings(
     Args:
         cuts_kept: what the cuts topic has from an offset on; asked after the lake, which may move on meanwhile.
     """
-    rows = _newest_rows(settings)
+    rows = newest_two(settings)
     if rows and rows[0].pipeline != settings.name:
         return
     # An open plan is made again from where the row before it ended.
     state = LakeState.after(settings.name, next((row for row in rows if row.kind != "plan"), None))
     kept = cuts_kept(state.next_offset)
-    if rows and _is_of_another_copy(rows[0], progress):
+    if rows and is_of_another_copy(rows[0], progress):
         # Also where cuts do not fit: those of an epoch that has begun since take their place.
         yield warning(
             LAKE,
@@ -92,7 +92,8 @@ def standing_findings(
         yield refused(LAKE, doubting_empty(settings.lake.path, unfit) if not rows else unfit)
 
 
-def _is_of_another_copy(row: CutRow, progress: Progress | None) -> bool:
+def is_of_another_copy(row: CutRow, progress: Progress | None) -> bool:
+    """Whether all tables were copied again since, so that the job goes on with these copies whatever came before."""
     return progress is not None and progress.consistent_point is not None and row.epoch != str(progress.epoch)
 
 
@@ -101,7 +102,7 @@ def table_findings(settings: Settings) -> Iterator[Finding]:
     path = settings.lake.path
     if "://" in path:
         return
-    rows = _newest_rows(settings)
+    rows = newest_two(settings)
     tables = next((row.tables for row in rows if row.kind != "plan"), ())
     for entry in sorted(tables, key=lambda entry: entry.qualified_name):
         if entry.version is None or entry.is_dropped or entry.state in LEFT or rows[0].pipeline != settings.name:
@@ -129,10 +130,10 @@ def newest_row(settings: Settings) -> CutRow | None:
         OperatorError: whether there is one cannot be seen.
         RetryableError: it cannot be read.
     """
-    return next(iter(_newest_rows(settings)), None)
+    return next(iter(newest_two(settings)), None)
 
 
-def _newest_rows(settings: Settings) -> list[CutRow]:
+def newest_two(settings: Settings) -> list[CutRow]:
     """The newest row, and one before it."""
     if "://" not in settings.lake.path and not Path(settings.lake.path).is_dir():
         return []

@@ -16,7 +16,7 @@ from walbridge.check.source import slot as slot_check
 from walbridge.check.source.clock import clock_findings
 from walbridge.check.source.ddl import ddl_findings
 from walbridge.check.source.session import SESSION, session_findings
-from walbridge.control_records import cuts_kept
+from walbridge.control_records import cuts_from, cuts_kept
 from walbridge.ddl_trigger import ddl_standing
 from walbridge.producer.kafka.table_requests import copy_of_all_asked
 from walbridge.producer.kafka.topics import TopicAdmin
@@ -126,11 +126,14 @@ def _lake(reached: Reached) -> Iterator[Finding]:
 
 def _lake_beside_kafka(reached: Reached) -> Iterator[Finding]:
     if find_spec("deltalake") is None:  # said already, by the look at the lake alone
-        return iter(())
+        return
+    from walbridge.check.job.unread import log_starts, unread_findings
     from walbridge.check.lake import standing_findings
 
-    return standing_findings(
-        reached.settings, reached.progress, partial(cuts_kept, reached.settings, reached.counts or {})
+    settings, progress, counts = reached.settings, reached.progress, reached.counts or {}
+    yield from standing_findings(settings, progress, partial(cuts_kept, settings, counts))
+    yield from unread_findings(
+        settings, progress, reached.relations, partial(cuts_from, settings, counts), partial(log_starts, settings)
     )
 
 

@@ -7,10 +7,11 @@ import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable, Field
@@ -21,8 +22,12 @@ from tests import contract_writer
 from tests.contract_events import Row, copied, copy_begin, copy_end
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.wait import wait_until
+from walbridge.check.finding import Finding, refused, warning
+from walbridge.check.job.unread import log_starts, unread_findings
 from walbridge.check.lake import lake_findings
+from walbridge.control_records import cuts_from, relations
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import COPY_ALL_ANEW, NEWER_WALBRIDGE, OperatorError
@@ -68,6 +73,13 @@ class Lake:
     def said_by_check(self) -> list[str]:
         """Of the table, where its copy is the remedy."""
         return [each.text for each in lake_findings(self.settings()) if each.remedy == "walbridge copy public.t"]
+
+    def said_of_unread(self, on_table_error: str = "stop") -> list[Finding]:
+        """By check, of what was not applied yet."""
+        settings = self.settings(on_table_error)
+        counts = TopicAdmin(settings).partition_counts()
+        cuts, starts = partial(cuts_from, settings, counts), partial(log_starts, settings)
+        return list(unread_findings(settings, None, relations(settings, counts), cuts, starts))
 
     def insert(self) -> None:
         n = self.writer.cut_id
@@ -269,6 +281,33 @@ def test_trouble_of_one_table_is_a_state_of_it_until_it_is_copied_and_others_go_
     frames = tables_at(settled.spark, str(settled.path))
     assert [(row["id"], row["v"]) for row in frames["public.t"].collect()] == [(5, "e")]
     assert frames["public.other"].count() == 2
+
+
+def test_records_that_expired_before_they_were_applied_are_told_by_check_as_the_job_tells_them(settled: Lake) -> None:
+    """I7: so that a person knows it before a start, and may copy the table at once."""
+    settled.insert()
+    place = TopicPartition(settled.table.topic, 0, OFFSET_END)
+    admin = AdminClient({"bootstrap.servers": settled.writer.bootstrap_servers})
+    admin.delete_records([place])[place].result(60)
+
+    (told,), (warned,) = settled.said_of_unread(), settled.said_of_unread("quarantine")
+    with pytest.raises(OperatorError) as refusal:
+        settled.run()
+    assert told == refused("lake", refusal.value)
+    what = f"table public.t takes no more changes until it is copied again: {refusal.value.what}"
+    assert warned == warning("lake", what, "walbridge copy public.t")
+
+    settled.run("quarantine")
+    settled.copy_again({"id": 5, "v": "e"})
+    settled.run("quarantine")
+    assert [row["id"] for row in tables_at(settled.spark, str(settled.path))["public.t"].collect()] == [5]
+    assert settled.said_of_unread() == []
+
+    shutil.rmtree(settled.path)
+    (empty,) = settled.said_of_unread()
+    with pytest.raises(OperatorError) as refusal:
+        settled.run()
+    assert empty == refused("lake", refusal.value)
 
 
 def test_manifest_of_newer_code_is_refused_by_job_and_readers(settled: Lake) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from tests.fix_producer import ProducerUnderTest
@@ -93,6 +95,25 @@ def test_what_stops_the_producer_is_the_one_error_in_its_own_words(
 
     assert f"error: {told.text}\nremedy: {told.remedy}\n" in producer.refusal()
     assert advised == []
+
+
+def test_records_that_are_gone_before_a_job_read_them_are_told(streamed: Stack, producer: ProducerUnderTest) -> None:
+    """I7: in the job's words, of which ``test_guards_job.py`` has the rest; one topic of several that have rows."""
+    running = producer.start_streaming()
+    streamed.database.execute("INSERT INTO orders VALUES (1); INSERT INTO lines SELECT generate_series(1, 9)")
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+    running.stop()
+    assert errors(streamed) == []
+    topic = f"{streamed.name}.public.lines"
+    client = AdminClient({"bootstrap.servers": streamed.kafka.bootstrap_servers})
+    place = TopicPartition(topic, 0, OFFSET_END)
+    client.delete_records([place])[place].result(60)
+
+    (told,) = errors(streamed)
+    gone = rf"records of {topic}\[0] from offset \d+ on are gone, the log begins at \d+: this job was away for longer"
+
+    assert re.fullmatch(rf"the lake .* was empty at the start, and {gone} than \[topics] retention_ms", told.text)
 
 
 def test_what_does_not_stop_the_producer_is_no_error_and_told_in_the_words_of_its_log(

@@ -1,0 +1,1 @@
+"""What ``walbridge materialize`` would meet at its start, beside its lake."""
