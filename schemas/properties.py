@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from walbridge.schemas.errors import OperatorError
+
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Nested TOML tables as dotted names: ``sasl = {mechanism = "PLAIN"}`` → ``sasl.mechanism``.
@@ -21,6 +23,21 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         else:
             flat[prefix + key] = _property_text(value)
     return flat
+
+
+def server_address(server: str) -> tuple[str, int]:
+    """Host and port of one of ``bootstrap_servers``; like the Java client, this requires the port.
+
+    Raises:
+        OperatorError: it has none.
+    """
+    host, _, port = server.strip().rpartition("://")[2].rpartition(":")
+    if not host or not port.isdecimal():
+        raise OperatorError(
+            f"[kafka] bootstrap_servers names {server.strip() or 'an empty server'}, which is not host:port",
+            remedy='write it as "host:port,host:port"',
+        )
+    return host.strip("[]"), int(port)
 
 
 def _property_text(value: Any) -> str:

@@ -17,6 +17,7 @@ import structlog
 
 from walbridge.runtime.host import INSTALL_JAVA, JAVA_SUPPORTED, JAVA_VERSIONS, java_major, probe_folder
 from walbridge.schemas.errors import START_BROKER, OperatorError
+from walbridge.schemas.properties import server_address
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import unwritable_lake
 from walbridge.spark_consumer.jvm.spark_session import connector_jars, is_submitted
@@ -77,7 +78,7 @@ def refuse_unfit_java(environ: Mapping[str, str]) -> None:
 
 def wait_for_broker(bootstrap_servers: str, timeout_s: float, stop: threading.Event) -> None:
     """Return when one of the servers takes a connection, or ``stop`` is set."""
-    servers = [_address(server) for server in bootstrap_servers.split(",")]
+    servers = [server_address(server) for server in bootstrap_servers.split(",")]
     deadline_s, is_told = time.monotonic() + timeout_s, False
     while not stop.is_set():
         reasons = []
@@ -95,17 +96,6 @@ def wait_for_broker(bootstrap_servers: str, timeout_s: float, stop: threading.Ev
             log.warning("waiting for Kafka", reasons=reasons, timeout_s=timeout_s)
             is_told = True
         stop.wait(PAUSE_S)
-
-
-def _address(server: str) -> tuple[str, int]:
-    """Host and port of one server; like the Java client, this requires the port."""
-    host, _, port = server.strip().rpartition("://")[2].rpartition(":")
-    if not host or not port.isdecimal():
-        raise OperatorError(
-            f"[kafka] bootstrap_servers names {server.strip() or 'an empty server'}, which is not host:port",
-            remedy='write it as "host:port,host:port"',
-        )
-    return host.strip("[]"), int(port)
 
 
 def _refusal(server: tuple[str, int], deadline_s: float) -> str | None:

@@ -221,7 +221,7 @@ FOLLOWED: dict[str, str] = {
         "tests/spark_consumer/test_lake_full.py::"
         "test_full_disk_is_told_with_a_remedy_and_plans_go_on_when_there_is_room"
     ),
-    "spark_consumer/preflight.py:_address": (
+    "schemas/properties.py:server_address": (
         "tests/remedies/test_followed_settings.py::test_server_without_a_port_is_written_with_one"
     ),
     "walbridge/ddl_trigger.py:refuse_other_subscribers": "tests/walbridge/test_ddl_trigger.py::"

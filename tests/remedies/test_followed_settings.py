@@ -23,11 +23,11 @@ from walbridge.runtime.monitoring.http_endpoint import HttpEndpoint
 from walbridge.runtime.monitoring.registry import new_registry
 from walbridge.schemas.dsn import refuse_unclear_dsn
 from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.properties import server_address
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of, load_settings
 from walbridge.schemas.table_names import split_name
 from walbridge.schemas.topics import data_topic, refuse_topic_collisions
-from walbridge.spark_consumer.preflight import _address
 
 
 @dataclass
@@ -214,7 +214,7 @@ def _client(settings: Settings) -> None:
 
 def test_server_without_a_port_is_written_with_one() -> None:
     with pytest.raises(OperatorError) as refusal:
-        _address("broker")
+        server_address("broker")
     assert refusal.value.remedy == 'write it as "host:port,host:port"'
 
-    assert _address("broker:9092") == ("broker", 9092)
+    assert server_address("broker:9092") == ("broker", 9092)

@@ -138,15 +138,15 @@ def jar_findings(settings: Settings) -> Iterator[Finding]:
     chosen = settings.spark.jars_dir
     place = Path(chosen) if chosen is not None else place_of("jars") / "spark"
     locked = [jar for jar in read_lock() if jar.set_name == "spark"]
-    if chosen is None and not place.is_dir():
+    if chosen is None and not list(place.glob("*.jar")):
         yield advice(
             JARS,
             "Spark's jars are not fetched yet",
             "run walbridge jars; else walbridge materialize fetches them when it starts",
         )
         return
-    if not list(place.glob("*.jar")):
-        yield error(JARS, f"no jars in {place}", "mend [spark] jars_dir, or leave it out: then walbridge fetches them")
+    if chosen is not None and (unfit := _unfit_jars(chosen)) is not None:
+        yield refused(JARS, unfit)
         return
     try:
         check_jars(place, locked)
@@ -155,6 +155,17 @@ def jar_findings(settings: Settings) -> Iterator[Finding]:
         yield warning(JARS, f"in {place}: {_differs(refusal)}", fetch_again)
     else:
         yield ok(JARS, f"{len(locked)} jars in {place}, each as jars.lock names it")
+
+
+def _unfit_jars(jars_dir: str) -> OperatorError | None:
+    """Why the job would not start with these; None where it would."""
+    from walbridge.spark_consumer.preflight import refuse_unreadable_jars  # it is slow to import, and may not be there
+
+    try:
+        refuse_unreadable_jars(jars_dir)
+    except OperatorError as refusal:
+        return refusal
+    return None
 
 
 def _differs(refusal: OperatorError) -> str:

@@ -109,7 +109,8 @@ def _is_copy_asked(reached: Reached) -> bool:
 
 
 def _broker(reached: Reached) -> Iterator[Finding]:
-    return topics.broker_findings(topics.broker_facts(reached.settings), reached.settings)
+    yield from topics.server_findings(reached.settings)
+    yield from topics.broker_findings(topics.broker_facts(reached.settings), reached.settings)
 
 
 def _topics(reached: Reached) -> Iterator[Finding]:

