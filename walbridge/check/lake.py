@@ -14,12 +14,19 @@ from walbridge.check.room import room_findings
 from walbridge.control_records import CutsKept
 from walbridge.runtime.host import probe_folder
 from walbridge.schemas.control.progress_record import Progress
-from walbridge.schemas.errors import RetryableError, copy_command, foreign_lake
+from walbridge.schemas.errors import RetryableError, WalbridgeError, copy_command, foreign_lake
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_rows, open_table
-from walbridge.spark_consumer.errors import cuts_made_anew, cuts_unfit, doubting_empty, table_lost, unwritable_lake
+from walbridge.spark_consumer.errors import (
+    cuts_made_anew,
+    cuts_unfit,
+    doubting_empty,
+    sorted_error,
+    table_lost,
+    unwritable_lake,
+)
 from walbridge.spark_consumer.plan.cut_faults import cut_fault
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import CutRow
@@ -142,6 +149,8 @@ def newest_two(settings: Settings) -> list[CutRow]:
         table = open_table(settings.lake.path, options)
         return newest_rows(table, 2) if table is not None else []
     except (DeltaError, OSError) as failure:
+        if isinstance(told := sorted_error(failure), WalbridgeError):  # as a job meets it
+            raise told from failure
         raise RetryableError(f"_cuts cannot be read: {type(failure).__name__}") from None
 
 

@@ -15,7 +15,7 @@ from walbridge.check.lake import lake_findings, standing_findings
 from walbridge.control_records import CutsKept
 from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.control.progress_record import Progress
-from walbridge.schemas.errors import COPY_ALL_ANEW, RetryableError
+from walbridge.schemas.errors import COPY_ALL_ANEW, OperatorError, RetryableError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_rows
@@ -119,6 +119,16 @@ def test_lake_in_an_object_store_is_not_tried(tmp_path: Path, monkeypatch: pytes
         "s3://bucket/lake is no folder: whether it can be written was not tried",
         "run walbridge materialize --once, which writes there",
     )
+
+
+def test_store_that_does_not_give_the_manifest_is_told_in_the_words_of_the_job() -> None:
+    nobody = {"aws_endpoint": "http://127.0.0.1:1", "aws_allow_http": "true", "max_retries": "0", "aws_region": "x"}
+    options = nobody | {"aws_access_key_id": "nobody", "aws_secret_access_key": "nothing"}
+    lake = {"path": "s3://bucket/lake", "storage_options": options}
+
+    with pytest.raises(OperatorError, match="object store does not answer") as refusal:
+        list(lake_findings(Settings.model_validate({"name": "shop", "lake": lake})))
+    assert refusal.value.remedy.startswith("check that it is up, [lake] path and [lake] storage_options")
 
 
 MADE_ANEW = error(
