@@ -71,7 +71,8 @@ def _run(settings: Settings, stop: StopRequest) -> None:
     """The port is taken first: a program that nobody can watch makes nothing durable."""
     where = settings.metrics
     spool = str(spool_parent(settings))
-    metrics = ProducerMetrics(where.stalled_after_s, settings.name, spool, where.wal_bytes_max)
+    retention_ms = settings.topics.retention_ms
+    metrics = ProducerMetrics(where.stalled_after_s, settings.name, spool, where.wal_bytes_max, retention_ms)
     report = RunReport(settings, PRODUCER, StatusTopic(settings), lambda: metrics.state)
     endpoint = where.host, where.producer_port, metrics.registry, metrics.health, "producer_port"
     with report, HttpEndpoint(*endpoint) as http, WalWatch(settings) as watch:

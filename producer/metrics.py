@@ -7,6 +7,7 @@ and classes: their number is that of the tables, whatever the load (I9), and non
 setting (I10).
 """
 
+import math
 from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -62,7 +63,12 @@ class ProducerMetrics:
     """Counters of one process. Written by the pipeline's thread, read by the endpoint's."""
 
     def __init__(
-        self, stalled_after_s: float = 300, pipeline: str = "", spool: str = "", wal_bytes_max: int | None = None
+        self,
+        stalled_after_s: float = 300,
+        pipeline: str = "",
+        spool: str = "",
+        wal_bytes_max: int | None = None,
+        retention_ms: int = -1,
     ) -> None:
         self.registry = new_registry(pipeline)
         self.pulse = Pulse(stalled_after_s)
@@ -89,6 +95,8 @@ class ProducerMetrics:
         )
         self._last_cut_id = self._gauge("last_cut_id", "Id of the newest cut")
         self._published_lsn = self._gauge("published_lsn", "End of the newest cut, as a number")
+        kept_s = math.inf if retention_ms < 0 else retention_ms / 1000
+        self._gauge("records_kept_seconds", "How long topics of tables keep what is written to them").set(kept_s)
         self._gauge("since_progress_seconds", "Since a batch was committed or nothing was left to send").set_function(
             lambda: self.pulse.since_progress_s
         )

@@ -52,6 +52,7 @@ class JobMetrics:
             "published_age_seconds",
             "Since the newest commit in the published cut, or since the newest cut that added nothing to it",
         ).set_function(lambda: max(time.time() - self._published_s, 0))
+        self._gauge("published_time_seconds", "The time of that commit or cut").set_function(lambda: self._published_s)
         self._gauge("since_progress_seconds", "Since a step of a plan got on or nothing was left to do").set_function(
             lambda: self.pulse.since_progress_s
         )

@@ -58,6 +58,14 @@ CASES = {
     "WalbridgeJobStalled": Case(15, {"walbridge_job_since_progress_seconds": "0+60x200"}),
     "WalbridgeKafkaBehind": Case(15, {"walbridge_producer_publish_delay_seconds": "0+60x200"}),
     "WalbridgeLakeBehind": Case(25, {"walbridge_job_published_age_seconds": "0+60x200"}),
+    "WalbridgeRecordsExpireUnread": Case(
+        70,
+        {
+            "walbridge_job_published_time_seconds": "0x200",
+            "walbridge_job_published_lsn": "1x200",
+            "walbridge_producer_records_kept_seconds": "7200x200",
+        },
+    ),
     "WalbridgePlanTakesLong": Case(35, {"walbridge_job_plan_age_seconds": "0+60x200"}),
     "WalbridgeSlotLost": Case(
         5,
@@ -179,6 +187,44 @@ def test_program_that_is_gone_for_weeks_is_still_told(alert: str, tmp_path: Path
 def test_program_that_is_gone_on_purpose_has_a_remedy_too() -> None:
     for alert in ("WalbridgeProducerGone", "WalbridgeJobGone"):
         assert "walbridge drop" in rules()[alert]["annotations"]["remedy"]
+
+
+def unread(**changed: str) -> dict[str, str]:
+    """Series by the ends of their names; what keeps unread records, changed."""
+    names = {name.removesuffix("_seconds").rpartition("_")[2]: name for name in CASES[EXPIRE].changed}
+    return CASES[EXPIRE].changed | {names[each]: value for each, value in changed.items()}
+
+
+EXPIRE = "WalbridgeRecordsExpireUnread"
+
+
+@needs_promtool
+@pytest.mark.parametrize("lived_minutes", [5, 65])
+def test_records_expire_unread_also_where_the_job_is_gone_or_has_read_nothing_since_a_start(
+    lived_minutes: int, tmp_path: Path
+) -> None:
+    """A program that was started again and refuses at once shows that it has published nothing."""
+    gone = unread(time=f"0x{lived_minutes} NaN _x200", lsn=f"1x{lived_minutes} 0 _x200")
+    case = Case(80, gone)
+
+    assert promtool(tmp_path, series(case), 80, {EXPIRE: _labels(EXPIRE, Case(80))}) == ""
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    ("minutes", "changed"),
+    [
+        (55, {}),
+        (190, {"kept": " ".join(["Inf"] * 201)}),
+        (190, {"time": "0+60x200"}),
+        (190, {"lsn": "100000000000x200"}),
+    ],
+    ids=["before half of the time is over", "kept for ever", "a job that follows", "nothing is unread"],
+)
+def test_records_that_do_not_expire_soon_or_were_read_fire_nothing(
+    minutes: int, changed: dict[str, str], tmp_path: Path
+) -> None:
+    assert promtool(tmp_path, series(Case(minutes, unread(**changed))), minutes, {EXPIRE: []}) == ""
 
 
 def slot_status(**values: str) -> dict[str, str]:

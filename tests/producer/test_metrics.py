@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from unittest.mock import MagicMock
 
 import pytest
@@ -127,3 +128,10 @@ def test_tables_are_shown_by_state_and_one_that_waits_for_its_first_copy_needs_n
     assert {*shown().values()} == {0}
     metrics.watch_tables(lambda: tables)
     assert shown() == {"current": 2, "copying": 0, "waiting": 1, "stale": 1, "quarantined": 1, "dropped": 0}
+
+
+@pytest.mark.parametrize(("retention_ms", "kept_s"), [(7_200_000, 7200.0), (-1, math.inf)])
+def test_how_long_topics_keep_what_nobody_has_read_is_shown(retention_ms: int, kept_s: float) -> None:
+    metrics = ProducerMetrics(retention_ms=retention_ms)
+
+    assert metrics.registry.get_sample_value("walbridge_producer_records_kept_seconds") == kept_s

@@ -123,7 +123,7 @@ def test_lake_is_as_old_as_the_newest_cut_though_that_has_no_row_yet(
     """`walbridge_job_published_age_seconds` tells how far the lake is behind, not when it was written to."""
     metrics = JobMetrics()
     monkeypatch.setattr(job, "JobMetrics", lambda: metrics)
-    ages = []
+    ages, times = [], []
 
     def idle(bring: Step) -> None:
         metrics._published_s = 0
@@ -132,7 +132,10 @@ def test_lake_is_as_old_as_the_newest_cut_though_that_has_no_row_yet(
         bring()
         ages.append(metrics.registry.get_sample_value("walbridge_job_published_age_seconds") or 0)
 
+        times.append(metrics.registry.get_sample_value("walbridge_job_published_time_seconds"))
+
     following(pipeline, lake, monkeypatch, idle)
 
     assert ages[0] > 1e9
     assert ages[1] < 600
+    assert times == [metrics._published_s]
