@@ -64,6 +64,10 @@ FINDINGS_BY_TEST: dict[str, tuple[str, ...]] = {
         "lake:_in_trouble: table … is ……: …",
         "lake:table_findings: …: readers of … fail",
     ),
+    "tests/walbridge/check/test_rights.py::"
+    "test_broker_that_does_not_answer_in_time_has_neither_given_nor_refused_a_right": (
+        "rights:_id_findings: whether walbridge produce may open transactions is not known",
+    ),
     "tests/faults/refusals/test_guards_job.py::"
     "test_records_that_expired_before_they_were_applied_are_told_by_check_as_the_job_tells_them": (
         "unread:_gone: table … takes no more changes until it is copied again: …",
@@ -87,7 +91,7 @@ FINDINGS_BY_TEST: dict[str, tuple[str, ...]] = {
         "slot:failover_findings: synchronized_standby_slots is empty: a standby may take over",
     ),
     SECURITY + "test_each_right_that_is_missing_in_kafka_is_named_and_granting_it_mends_the_start": (
-        "rights:producer_findings: Kafka refuses transactional ids …/*: …",
+        "rights:_id_findings: Kafka refuses transactional ids …/*: …",
     ),
     SECURITY + "test_check_says_of_rights_what_it_asked_and_asks_whether_a_table_may_come": (
         "rights:_create_findings: a topic for a table that comes could not be made: …",

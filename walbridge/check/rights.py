@@ -61,11 +61,7 @@ def producer_findings(settings: Settings, topics: Collection[str]) -> Iterator[F
         may += [] if unmade else ["make more for tables that come"]
     if forbidden := _forbidden(settings, topics, AclOperation.WRITE):
         faults.append(refused(AREA, may_not_write(settings.name, _named(forbidden))))
-    transactional_id = f"{settings.name}/check"
-    if (reason := _id_refusal(settings, transactional_id)) is not None:
-        text = f"Kafka refuses transactional ids {settings.name}/*: {reason}"
-        grant = f"grant Write on transactional ids {settings.name}/* to walbridge's principal"
-        faults.append(error(AREA, text, f"{grant}: walbridge init --acls prints the command"))
+    faults += _id_findings(settings)
     told = ", ".join([*may, "and open transactions"]) if may else f"open transactions; Write {_LATER}"
     yield from faults or [ok(AREA, f"walbridge produce may {told}")]
 
@@ -170,10 +166,10 @@ def _create_findings(settings: Settings) -> Iterator[Finding]:
             yield warning(AREA, text, f"{grant}: walbridge init --acls prints the command; {others}")
 
 
-def _id_refusal(settings: Settings, transactional_id: str) -> str | None:
-    """Why Kafka lets nobody with this login use such an id; None where it does, or does not say."""
+def _id_findings(settings: Settings) -> Iterator[Finding]:
+    """Why this login may not open transactions, or that nobody said so; none where it may."""
     asking = {
-        "transactional.id": transactional_id,
+        "transactional.id": f"{settings.name}/check",
         "transaction.timeout.ms": TOO_LONG_MS,
         "log_level": 0,
         "error_cb": lambda _: None,
@@ -185,8 +181,17 @@ def _id_refusal(settings: Settings, transactional_id: str) -> str | None:
     except KafkaException as failure:
         reason: KafkaError = failure.args[0]
         if reason.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-            return reason.str()
-    return None
+            text = f"Kafka refuses transactional ids {settings.name}/*: {reason.str()}"
+            grant = f"grant Write on transactional ids {settings.name}/* to walbridge's principal"
+            yield error(AREA, text, f"{grant}: walbridge init --acls prints the command")
+        elif reason.code() != KafkaError.INVALID_TRANSACTION_TIMEOUT:
+            is_late = reason.code() == KafkaError._TIMED_OUT
+            why = f"Kafka gave no answer within {OPEN_S:g} s" if is_late else reason.str()
+            yield warning(
+                AREA,
+                f"whether walbridge produce may open transactions is not known: {why}",
+                "run walbridge check again; if it comes again, see the broker's log: produce would wait, too",
+            )
 
 
 def _named(names: Sequence[str]) -> str:
