@@ -3,6 +3,8 @@
 import json
 from collections.abc import Callable
 
+from rich.console import Console
+
 from walbridge.extras import missing_package
 from walbridge.schemas.errors import WalbridgeError
 from walbridge.schemas.settings import Settings
@@ -25,7 +27,9 @@ def show(
     if as_json_text:
         out(json.dumps({"pipeline": settings.name, "tables": [as_json(each) for each in found]}, ensure_ascii=False))
     else:
-        for line in lines(found, lake_is_known=lake is not None):
+        terminal = Console()
+        width = terminal.width if terminal.is_terminal else None
+        for line in lines(found, lake_is_known=lake is not None, width=width):
             out(line)
     for what, reason in (("Postgres", seen.postgres_is_silent), ("the lake", silent)):
         if reason is not None:

@@ -3,8 +3,9 @@
 In: a ``Look``, and the lake's newest published cut. Out: a line for each table.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 from walbridge.producer.copying.copy_share import TableSize
@@ -114,11 +115,23 @@ def copy_text(copy: TableCopy | None) -> str:
     return "" if copy is None else copied_text(copy.rows, copy.bytes)
 
 
-def lines(found: Iterable[TableStanding], *, lake_is_known: bool) -> list[str]:
-    """One for each table, in columns."""
+def lines(found: Iterable[TableStanding], *, lake_is_known: bool, width: int | None = None) -> list[str]:
+    """One for each table, in columns; where these are wider than ``width`` characters, some for each, none of them
+    wider."""
     rows = [_row(standing, lake_is_known=lake_is_known) for standing in found]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(len(rows[0]))] if rows else []
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    whole = ["  ".join(text.ljust(wide) for text, wide in zip(row, widths, strict=True)).rstrip() for row in rows]
+    if width is None or all(len(line) <= width for line in whole):
+        return whole
+    return [line for row in rows for line in _folded(row, width)]
+
+
+def _folded(row: Sequence[str], width: int) -> Iterator[str]:
+    """The table and its state, and below it all else that there is."""
+    name, state, *others = row
+    yield from wrap(f"{name}  {state}", width, subsequent_indent="    ", break_on_hyphens=False)
+    for text in filter(None, others):
+        yield from wrap(text, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
 def _row(standing: TableStanding, *, lake_is_known: bool) -> list[str]:
