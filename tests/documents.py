@@ -53,7 +53,12 @@ def links(page: str) -> list[str]:
 def anchors(page: str) -> set[str]:
     """What a link may name behind the ``#``, as GitHub makes it of headings."""
     titles = re.findall(r"(?m)^#+ (.+)$", PAGES[page])
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    return set(map(anchor_of, titles))
+
+
+def anchor_of(title: str) -> str:
+    """Of one heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def _without_code(text: str) -> str:

@@ -21,7 +21,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from tests.documents import ROOT, table
+from tests.documents import PAGES, ROOT, anchor_of, anchors, table
 
 RULES = ROOT / "docker" / "monitoring" / "alerts.yml"
 DASHBOARD = ROOT / "docker" / "monitoring" / "grafana.json"
@@ -131,9 +131,24 @@ def test_page_of_metrics_lists_every_alert_with_what_it_means_and_what_mends_it(
     listed = [tuple(row) for row in table("docs/metrics.md", "alert")]
 
     assert listed == [
-        (f"`{name}`", rule["labels"]["severity"], rule["annotations"]["summary"], rule["annotations"]["remedy"])
+        (
+            f"`{name}`",
+            rule["labels"]["severity"],
+            rule["annotations"]["summary"],
+            f"{rule['annotations']['remedy']} ([runbook]({rule['annotations']['runbook'].removeprefix('docs/')}))",
+        )
         for name, rule in rules().items()
     ]
+
+
+@pytest.mark.parametrize("alert", rules())
+def test_alert_leads_to_the_part_of_the_runbook_that_names_it(alert: str) -> None:
+    page, _, anchor = rules()[alert]["annotations"]["runbook"].partition("#")
+    parts = {anchor_of(part.partition("\n")[0]): part for part in re.split(r"(?m)^## ", PAGES[page])[1:]}
+
+    assert page == "docs/runbook.md"
+    assert anchor in anchors(page)
+    assert f"`{alert}`" in parts[anchor]
 
 
 def test_every_alert_has_a_case_that_makes_it_fire() -> None:
