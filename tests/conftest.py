@@ -119,6 +119,8 @@ def _group(item: pytest.Item, fixtures: set[str]) -> str:
         return "spark"
     if "postgres_version" in fixtures:
         return "postgres versions"  # seven servers, once
+    if "locked" in fixtures:
+        return "security"  # servers of their own, once
     if item.get_closest_marker("simulation"):
         return item.nodeid
     return item.nodeid.partition("::")[0]

@@ -9,10 +9,13 @@ GUARDS = (
     "tests/faults/refusals/test_guards.py::test_state_that_cannot_be_ended_is_refused_untouched_and_its_remedy_works"
 )
 SQL = "tests/walbridge/check/test_postgres_states.py::test_publication_and_tables_are_mended_by_the_sql_of_the_finding"
-LOCKED = "tests/end_to_end/test_security.py::"
+LOCKED = "tests/end_to_end/security/test_rights_of_the_producer.py::"
 LOCKED_KAFKA = LOCKED + "test_each_right_that_is_missing_in_kafka_is_named_and_granting_it_mends_the_start"
 LOCKED_POSTGRES = LOCKED + "test_each_right_that_is_missing_in_postgres_is_named_and_init_grants_it_again"
-NOT_TRUSTED = LOCKED + "test_who_is_not_trusted_or_not_let_in_is_named_with_the_setting_that_mends_it"
+NOT_TRUSTED = (
+    "tests/end_to_end/security/test_trust.py::"
+    "test_who_is_not_trusted_or_not_let_in_is_named_with_the_setting_that_mends_it"
+)
 OFFLINE = "tests/remedies/test_followed_offline.py::"
 ADMINISTRATOR = "tests/walbridge/test_administrator.py::"
 UNDECODABLE = (

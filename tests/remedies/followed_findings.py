@@ -10,7 +10,7 @@ SERVER = CHECK + "test_postgres_states.py::test_server_setting_is_mended_by_the_
 SETTINGS = CHECK + "test_postgres_states.py::test_tables_that_settings_name_and_nobody_publishes_are_corrected_there"
 PIPELINE = CHECK + "test_pipeline_states.py::"
 OFFLINE = "tests/remedies/test_followed_findings.py::"
-SECURITY = "tests/end_to_end/test_security.py::"
+RIGHTS = "tests/end_to_end/security/test_rights_of_the_producer.py::"
 
 FINDINGS_BY_TEST: dict[str, tuple[str, ...]] = {
     ROLE: (
@@ -90,13 +90,14 @@ FINDINGS_BY_TEST: dict[str, tuple[str, ...]] = {
     OFFLINE + "test_changes_wait_for_the_standby_that_is_named_as_the_finding_says": (
         "slot:failover_findings: synchronized_standby_slots is empty: a standby may take over",
     ),
-    SECURITY + "test_each_right_that_is_missing_in_kafka_is_named_and_granting_it_mends_the_start": (
+    RIGHTS + "test_each_right_that_is_missing_in_kafka_is_named_and_granting_it_mends_the_start": (
         "rights:_id_findings: Kafka refuses transactional ids …/*: …",
     ),
-    SECURITY + "test_check_says_of_rights_what_it_asked_and_asks_whether_a_table_may_come": (
+    RIGHTS + "test_check_says_of_rights_what_it_asked_and_asks_whether_a_table_may_come": (
         "rights:_create_findings: a topic for a table that comes could not be made: …",
     ),
-    SECURITY + "test_rights_that_the_job_lacks_are_found_by_check_and_granting_them_mends_that": (
+    "tests/end_to_end/security/test_rights_of_the_job.py::"
+    "test_rights_that_the_job_lacks_are_found_by_check_and_granting_them_mends_that": (
         "rights:job_findings: as the Spark job: …",
         "rights:job_findings: not asked as the Spark job: …",
         "rights:job_findings: the Spark job may not read with group …",

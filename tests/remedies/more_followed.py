@@ -10,15 +10,16 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     "test_command_of_the_page_runs_the_job_on_a_cluster_whose_executors_have_no_python": (
         "spark_consumer/jvm/executors.py:_without_executors",
     ),
-    "tests/end_to_end/test_security.py::test_both_programs_and_all_verbs_pass_with_the_rights_that_init_prints": (
+    "tests/end_to_end/security/test_all_locked.py::"
+    "test_both_programs_and_all_verbs_pass_with_the_rights_that_init_prints": (
         "walbridge/drop/verb.py:_delete_topics",
     ),
-    "tests/end_to_end/test_security.py::"
+    "tests/end_to_end/security/test_rights_of_the_producer.py::"
     "test_each_right_that_is_missing_in_kafka_is_named_and_granting_it_mends_the_start": (
         "producer/kafka/topics.py:_allow_larger",
         "walbridge/tables/request.py:_refusal",
     ),
-    "tests/end_to_end/test_security.py::"
+    "tests/end_to_end/security/test_rights_of_the_job.py::"
     "test_topics_that_the_job_may_not_read_are_named_and_granting_it_mends_the_next_run": (
         "spark_consumer/kafka/kafka_client.py:sorted_error",
     ),

@@ -1,0 +1,1 @@
+"""A package, so that its servers are stopped behind its last test."""
