@@ -33,16 +33,21 @@ def _is_alike(one: RelationRecord, other: RelationRecord) -> bool:
     return one == replace(other, table=replace(other.table, relation_id=relation_id))
 
 
-def is_key_of(version: RelationRecord, table: TableSchema, pipeline: str) -> bool:
+def is_key_of(
+    version: RelationRecord, table: TableSchema, pipeline: str, *, forms: Iterable[bool] = (False, True)
+) -> bool:
     """Whether the key of that version, which has one, is the key that the table has now.
 
     The table may have had another name then. Its key schema has that name as its namespace, which is not compared.
+
+    Args:
+        forms: whether a registry is to know it, as ``revision_field`` has it; the version's key is in one of these.
     """
     key = json.loads(version.key_schema or "null")
     # Fields that are no column: the one of exceptional texts, and that of no bytes whose name ends in the revision.
     ours = (each["name"] for each in key["fields"] if "pg.name" not in each and each["name"] != "_exceptional")
     revision = next((int(name.rpartition("_")[2]) for name in ours), 0)
-    wanted = [key_schema(pipeline, table, revision, is_registered=each) for each in (False, True)]
+    wanted = [key_schema(pipeline, table, revision, is_registered=each) for each in forms]
     return any(each is not None and {**each, "namespace": key["namespace"]} == key for each in wanted)
 
 
@@ -150,7 +155,7 @@ class RelationCache:
             is_registered: a registry is to know the schema. A new record has no ids of it yet, and will get some.
             is_json: events in the topic are JSON.
         """
-        key_id, key = self._key_of(table, is_registered=is_registered)
+        key_id, key = self._key_of(table, topic, is_registered=is_registered)
         # The id is a fingerprint, which other schemas may share; with a revision a schema has another one.
         for revision in count():
             value_id, value = self._value_of(table, revision, is_registered=is_registered)
@@ -167,19 +172,23 @@ class RelationCache:
     def _value_of(self, table: TableSchema, revision: int, *, is_registered: bool) -> tuple[str, str]:
         """Id and text of a row's schema with this revision.
 
-        Without a registry a revision's field has another type. Where the metadata topic holds that schema, it stays so,
-        also once a registry is to know it.
+        Without a registry a revision's field has another type. Where earlier code wrote that into a topic of a
+        registry, it stays so there; what is of another topic is another version, and this one gets the next revision.
         """
         found = self._identified(value_schema(self._pipeline, table, revision))
         if not is_registered or not revision or found[1] in self._id_of_schema:
             return found
         return self._identified(value_schema(self._pipeline, table, revision, is_registered=True))
 
-    def _key_of(self, table: TableSchema, *, is_registered: bool) -> tuple[str | None, str | None]:
+    def _key_of(self, table: TableSchema, topic: DataTopic, *, is_registered: bool) -> tuple[str | None, str | None]:
         """The key's schema, with a revision of its own: a new shape of the row alone must not
-        change the bytes of keys, which choose the partition (I3), and neither must a new name of the table."""
+        change the bytes of keys, which choose the partition (I3), and neither must a new name of the table.
+
+        Another topic has no such bytes yet: a registry gets no form there that its readers cannot take.
+        """
         for version in reversed(self._versions.get(table.relation_id, ())):
-            if version.key_schema is not None and is_key_of(version, table, self._pipeline):
+            forms = (False, True) if version.topic == topic.name or not is_registered else (True,)
+            if version.key_schema is not None and is_key_of(version, table, self._pipeline, forms=forms):
                 return version.key_schema_id, version.key_schema
         for revision in count():
             key = key_schema(self._pipeline, table, revision, is_registered=is_registered)

@@ -191,6 +191,38 @@ def test_version_of_a_registry_keeps_the_form_that_it_was_recorded_in(is_first_r
     assert ["null" not in kinds, *(kind != "null" for kind in kinds)] == [is_first_registered] * 3
 
 
+@pytest.mark.parametrize("is_json", [False, True])
+def test_topic_that_a_registry_is_to_know_takes_no_form_of_a_topic_before_it(is_json: bool) -> None:
+    """Converters of Kafka Connect refuse a field of type null: keys too get the other form, with the topic."""
+    cache, before = RelationCache("p"), KEYED_AND_WIDE
+    for of in before:
+        cache.remember(cache.version_of(of, TOPIC, is_json=is_json))
+    later = read_back(*cache.records())
+
+    for number in (2, 3):  # a second topic after the first one keeps what that has
+        topic = DataTopic(f"{TOPIC.name}_{number}", TOPIC.partition_count)
+        for of in reversed(before):
+            found = later.version_of(of, topic, is_registered=True)
+            assert not {"null"} & {str(each["type"]) for each in json.loads(found.value_schema)["fields"]}
+            assert not {"null"} & {str(each["type"]) for each in json.loads(found.key_schema or "")["fields"]}
+            assert found.schema_id not in {each.schema_id for each in later.records()}
+            later.remember(replace(found, value_registry_id=1, key_registry_id=2))
+            assert later.version_of(of, topic, is_registered=True).key == found.key
+
+
+def test_key_that_a_registry_knows_stays_in_the_next_topic_that_needs_none() -> None:
+    """I3, I2: its form says nothing that another framing could not say."""
+    cache = RelationCache("p")
+    for of in KEYED_AND_WIDE:
+        record = cache.version_of(of, TOPIC, is_registered=True)
+        cache.remember(replace(record, value_registry_id=1, key_registry_id=2))
+
+    found = cache.version_of(of, DataTopic(f"{TOPIC.name}_2", TOPIC.partition_count))
+
+    assert found.key_schema_id == record.key_schema_id
+    assert found.schema_id != record.schema_id
+
+
 def test_records_of_another_cluster_keep_their_ids_and_are_of_no_table() -> None:
     """I2: what is announced there is written, also where it reads as before; later starts know it from there on."""
     (record,) = versions(ORDERS)
@@ -212,6 +244,7 @@ def test_records_of_another_cluster_keep_their_ids_and_are_of_no_table() -> None
 
 
 KEYED = [table(column("id", 1700, numeric_typmod(digits, 2), is_key=True)) for digits in (10, 12)]
+KEYED_AND_WIDE = [replace(each, columns=(*each.columns, column("note", TEXT))) for each in KEYED]
 POOL = [ORDERS, *CHANGES.values(), *KEYED]
 TABLES = st.builds(
     lambda of, relation_id, name: replace(of, relation_id=relation_id, name=name),
