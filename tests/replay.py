@@ -119,8 +119,11 @@ class Replay:
         self.tables: dict[int, TableState] = {}
         self.relations: dict[int, RelationRecord] = {}
         self.end_lsn = 0
+        self.await_copies: set[int] = set()
+        """Tables that were left, or whose copy has begun: until its end they need not equal their source."""
 
     def apply(self, cut: Cut, events: Iterable[Event]) -> None:
+        self._note_barriers(cut)
         begins = {t.relation_id for t in cut.tables for b in t.barriers if b.kind == "copy_begin"}
         events = list(events)
         markers = [e for e in events if e.op == "m" and "data_collection" in str(e.source.get("snapshot"))]
@@ -142,6 +145,14 @@ class Replay:
         for relation_id in ends:
             self.tables[relation_id].end_copy()
         self.end_lsn = cut.end_lsn
+
+    def _note_barriers(self, cut: Cut) -> None:
+        for table in cut.tables:
+            for barrier in sorted(table.barriers, key=lambda barrier: barrier.position):
+                if barrier.kind in ("dropped", "copy_begin"):
+                    self.await_copies.add(table.relation_id)
+                elif barrier.kind == "copy_end":
+                    self.await_copies.discard(table.relation_id)
 
     def apply_event(self, event: Event) -> None:
         """One change of a row."""

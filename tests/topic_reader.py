@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -29,6 +29,8 @@ from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 READ_S = 60.0
+MARKED_S = 10.0
+"""A transaction ends in each partition at a moment of its own: in that of the cuts last, maybe."""
 
 
 class TopicReader:
@@ -287,12 +289,23 @@ class Topics:
     def check_nothing_else(self) -> None:
         """What readers see in the data topics is exactly what the cuts name: nothing twice, nothing
         more, and each partition in position order (I3)."""
-        named = Counter[tuple[str, int]]()
+        topics = {part.topic for cut in self._cuts_of_what_is_there() for part in cut.partitions}
+        seen = {
+            (topic, message.partition() or 0, message.offset() or 0)
+            for topic in topics
+            for message in self.reader(topic).read_to_end()
+        }
+        deadline_s = time.monotonic() + MARKED_S
+        # Cuts are read behind what they name, since a copy may go on meanwhile.
+        while unnamed := seen - _named(cuts := self._cuts_of_what_is_there()):
+            assert time.monotonic() < deadline_s, f"no cut names {sorted(unnamed)[:10]}"
+        self._check_order(cuts)
+
+    def _check_order(self, cuts: Iterable[Cut]) -> None:
+        """Each record that they name is there; each partition has its positions in order, and none twice."""
         newest: dict[tuple[str, int, str], Event] = {}
         positions = Counter[tuple[str, int, str, Position]]()
-        for cut in self._cuts_of_what_is_there():
-            for part in cut.partitions:
-                named[part.topic, part.partition] += part.records
+        for cut in cuts:
             for event in sorted(self.events(cut), key=lambda event: event.offset):
                 if event.position.ordinal >= 0:
                     place = event.relation.topic, event.partition, str(cut.epoch)
@@ -300,13 +313,17 @@ class Topics:
                     before = newest.get(place)
                     assert before is None or before.position <= event.position, f"out of order at {event.position}"
                     newest[place] = event
-        seen = Counter(
-            (topic, message.partition() or 0)
-            for topic in {topic for topic, _ in named}
-            for message in self.reader(topic).read_to_end()
-        )
-        assert seen == named
         assert [place for place, count in positions.items() if count > 1] == []
+
+
+def _named(cuts: Iterable[Cut]) -> set[tuple[str, int, int]]:
+    """Every record by topic, partition and offset."""
+    return {
+        (part.topic, part.partition, offset)
+        for cut in cuts
+        for part in cut.partitions
+        for offset in range(part.start_offset, part.end_offset)
+    }
 
 
 def _headers(message: Message) -> list[tuple[str, bytes]]:
