@@ -28,6 +28,7 @@ pytestmark = pytest.mark.fault
 
 def test_second_producer_of_a_slot_waits_for_the_first_and_goes_on_where_it_ended(producer: ProducerUnderTest) -> None:
     """A rolling update: nobody is fenced, nothing is lost, nothing comes twice."""
+    producer.settings["postgres"] = {"start_timeout_s": 120}  # on a busy machine the first may take long to end
     make_table(producer)
     producer.publish("t")
     first = producer.start_streaming()
