@@ -21,15 +21,16 @@ from tests.wait import wait_until
 from walbridge.status.look import look
 from walbridge.status.show import as_text
 
-FOUND_S = 120.0
+FOUND_S = 240.0
+"""Each look is a run of the job, a minute of a busy machine, and it takes several."""
 END_S = 60.0
 """Shorter measures the machine: it may be in the middle of a run."""
 
 
 @contextmanager
 def verifying(folder: Path, config: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """The command of an operator, with a run each second; its log."""
-    command = [sys.executable, "-m", "walbridge", "verify", "--every", "1s", "--timeout", "2", "--config", str(config)]
+    """The command of an operator, with a run each second, which has the time of a run of the job; its log."""
+    command = [sys.executable, "-m", "walbridge", "verify", "--every", "1s", "--timeout", "60", "--config", str(config)]
     path = folder / "verify.log"
     with path.open("wb") as log:
         process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
