@@ -89,13 +89,13 @@ def test_first_start_killed_at_every_point_under_writes_goes_on_where_it_was(on_
 def test_first_copy_that_is_killed_reads_no_more_than_a_chunk_or_two_again(beside: ProducerUnderTest) -> None:
     """What was copied is copied, and told meanwhile, with its share; the others wait for their turn, and flow after."""
     made(beside)
-    beside.settings["producer"] |= {"copy_bytes_per_s": 20_000}
+    beside.settings["producer"] |= {"copy_bytes_per_s": 6_000}  # for ten seconds and more: a look may take some
     with Habits(beside, 1500) as habits:
         running = beside.start_streaming()
 
         def is_partly_copied() -> bool:
             known = of_table(beside, "still").copy
-            return known is not None and 1000 <= known.rows < 3000
+            return known is not None and 4 * CHUNK_ROWS <= known.rows < 3000
 
         wait_until(is_partly_copied, "a good part of a table to be copied", 120)
         running.process.send_signal(signal.SIGSTOP)  # it would have copied all of it before a slow look ended
