@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.fix_producer import ROOT, ProducerUnderTest
+from tests.fix_producer import ROOT, ProducerUnderTest, Running
 from tests.secured_servers import JOB, PRODUCER, Authority, SecuredKafka
 from tests.spark_consumer.program import START_S, environment
 from tests.wait import wait_until
@@ -69,6 +69,10 @@ class Locked:
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
+
+    def start_streaming(self) -> Running:
+        """It has more patience than a start that is refused: the broker may be making its log of transactions."""
+        return self.producer.start_streaming(environ={"WALBRIDGE_POSTGRES__START_TIMEOUT_S": "60"})
 
     @contextmanager
     def job(self) -> Iterator[None]:

@@ -25,7 +25,7 @@ def test_both_programs_and_all_verbs_pass_with_the_rights_that_init_prints(locke
     locked.grant(*rights.values())
     run("init", "--admin-dsn", "user=postgres")
     assert "errors: 0" in run("check")
-    running = producer.start_streaming()
+    running = locked.start_streaming()
     assert_rights(locked)
     locked.run_job()
     assert '"key": {"id": 1}' in run("tail", "public.t")
@@ -46,7 +46,7 @@ def test_both_programs_and_all_verbs_pass_with_the_rights_that_init_prints(locke
     kafka["client"] = secured.mtls_of(locked.authority.issue(PRODUCER), authority)
     kafka["spark"] = secured.java_mtls(locked.authority.issue(JOB), authority)
     producer.database.execute("INSERT INTO t VALUES (2)")
-    running = producer.start_streaming()
+    running = locked.start_streaming()
     wait_until(lambda: '"key": {"id": 2}' in run("tail", "public.t"), "the row of a client with a certificate")
     with locked.job():
         assert '"equal": true' in run("verify", "--json", "--timeout", str(START_S))

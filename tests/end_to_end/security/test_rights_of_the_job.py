@@ -25,7 +25,7 @@ def test_topics_that_the_job_may_not_read_are_named_and_granting_it_mends_the_ne
     rights = locked.printed_rights()
     locked.grant(*rights.values())
     locked.run("init", "--admin-dsn", "user=postgres")
-    locked.producer.start_streaming()
+    locked.start_streaming()
     with locked.without(rights[JOB, "topic", "Read"]):
         said = locked.run_job(code=2)
         assert "Not authorized to access topics" in said
@@ -38,7 +38,7 @@ def test_rights_that_the_job_lacks_are_found_by_check_and_granting_them_mends_th
     rights = locked.printed_rights()
     locked.grant(*rights.values())
     locked.run("init", "--admin-dsn", "user=postgres")
-    locked.producer.start_streaming()
+    locked.start_streaming()
     for (kind, operation), words in OF_THE_JOB.items():
         with locked.without(rights[JOB, kind, operation]):
             said = locked.run("check", code=0 if operation == "Write" else 2)

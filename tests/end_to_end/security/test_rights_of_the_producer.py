@@ -49,7 +49,7 @@ def test_each_right_that_is_missing_in_kafka_is_named_and_granting_it_mends_the_
         assert re.search(r"error: topic \S+ could not be created: .*uthorization failed", said)
         assert "grant Create on it to walbridge's principal" in said
     locked.run("init")
-    locked.producer.start_streaming().stop()
+    locked.start_streaming().stop()
     of_producer = {(kind, operation) for who, kind, operation in rights if who == PRODUCER}
     assert of_producer == MISSING_IN_KAFKA.keys() | {("topic", "Create")}
 
@@ -67,7 +67,7 @@ def test_each_right_that_is_missing_in_kafka_is_named_and_granting_it_mends_the_
         remedy = refused(locked, "takes smaller records than [producer] row_bytes_max needs")
         (command,) = re.findall(r"--topic (\S+) --add-config (\S+)=(\d+); or lower \[producer\]", remedy)
         locked.configure(*command)
-    locked.producer.start_streaming()
+    locked.start_streaming()
     newest = f'"key": {{"id": {len(MISSING_IN_KAFKA) + 1}}}'
     wait_until(lambda: newest in locked.run("tail", "public.t"), "the rows that were written meanwhile")
 
@@ -99,4 +99,4 @@ def test_each_right_that_is_missing_in_postgres_is_named_and_init_grants_it_agai
         database.execute(revoke.format(role=locked.role, database=database.name))
         assert told in refused(locked, "")
         locked.run(*init)
-    locked.producer.start_streaming()
+    locked.start_streaming()

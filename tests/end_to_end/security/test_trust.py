@@ -40,4 +40,4 @@ def test_who_is_not_trusted_or_not_let_in_is_named_with_the_setting_that_mends_i
     assert "correct [kafka.client]" in told("kafka", "client_files", files, "uthentication failed")
     mend = told("topics", "registry_ca_file", str(stranger), "is not to be trusted")
     assert "name the certificate of its authority in [topics] registry_ca_file" in mend
-    locked.producer.start_streaming()
+    locked.start_streaming()
