@@ -52,7 +52,9 @@ def test_status_tells_a_run_a_kill_an_error_and_a_stop(producer: ProducerUnderTe
     assert not words.is_running
     assert (last_end(words).how, last_end(words).exit_code) == (How.REFUSED, 2)
     assert (f"error: {last_end(words).what}", last_end(words).remedy) == (said, mends.strip())
-    assert not list((producer.folder / "state").iterdir())
+    # Kafka has a second and a half to take it. On a busy machine the end may stay here until the next start, told so.
+    is_left = bool(list((producer.folder / "state").iterdir()))
+    assert is_left == ("its end is not recorded but on this machine" in refused.log)
 
 
 def test_end_is_told_on_its_machine_while_kafka_is_away_and_to_kafka_at_the_next_start(
