@@ -1,5 +1,6 @@
 """What readers get: all tables at one published cut, or a clear refusal."""
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
+from walbridge import lake as lake_reader
 from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
@@ -73,8 +75,31 @@ def test_each_table_is_asked_for_at_the_version_that_the_row_names(lake: Path) -
     assert asked(lake) == {"public.a": ("a", "2"), "public.b": ("b", "2")}
     assert asked(lake, 299) == {"public.a": ("a", "1"), "public.b": ("b", "1")}
     assert asked(lake, "0/64", tables=["public.b"]) == {"public.b": ("b", "0")}
+    assert asked(lake, at=299) == asked(lake, lsn=299) == {"public.a": ("a", "1"), "public.b": ("b", "1")}
     with pytest.raises(OperatorError, match="at or before 0/63"):
         asked(lake, 99)
+
+
+@pytest.mark.usefixtures("manifest")
+def test_readers_with_spark_and_without_it_are_asked_for_a_state_in_the_same_words(lake: Path) -> None:
+    """An LSN or a time, which a reader without Spark takes as ``at`` as well; ``lsn`` is what it was called before."""
+    for at in (
+        299,
+        "0/64",
+        datetime.now(UTC),
+        datetime(2026, 7, 1, 12, tzinfo=UTC),
+        "2026-07-01T12:00:00+02:00",
+        "noon",
+    ):
+        try:
+            without = dict.fromkeys(lake_reader.tables_at(str(lake), at=at))
+        except OperatorError as refused:
+            with pytest.raises(OperatorError, match=re.escape(refused.what)):
+                asked(lake, at=at)
+        else:
+            assert asked(lake, at=at).keys() == without.keys()
+    with pytest.raises(TypeError, match="both"):
+        asked(lake, at=299, lsn=299)
 
 
 def test_table_that_does_not_equal_the_source_is_given_only_when_asked_for(manifest: Manifest, lake: Path) -> None:
