@@ -12,8 +12,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.conformance.recorded import CONTROL, FOLDER, RECORDS, record_line, records, write_lines
+from tests.conformance.recorded import (
+    CONTROL,
+    FOLDER,
+    OPTIONAL,
+    RECORDS,
+    TRANSACTIONS,
+    record_line,
+    records,
+    write_lines,
+)
 from walbridge.consumer.event import NEW_KEY, OLD_KEY, KafkaRecord
+from walbridge.producer.encoding.table_keys import table_keys
 from walbridge.schemas.avro.codec import schema_id
 from walbridge.schemas.avro.framing import SINGLE_OBJECT, prefix_of, registry_frame_id
 from walbridge.schemas.avro.schema import revision_field
@@ -51,9 +61,11 @@ def in_json(found: Sequence[KafkaRecord]) -> list[KafkaRecord]:
     """As JSON."""
     versions = {each.schema_id: replace(each, is_json=True) for each in _versions(found)}
     with_key = {each.key_schema_id: each for each in versions.values()}
+    of_tables = {key: n for each in versions.values() for n, key in enumerate(table_keys(each).values())}
 
     def key(data: bytes) -> bytes:
-        return json_codec(with_key[_schema_id(data)]).key(data)
+        codec = json_codec(with_key[_schema_id(data)])
+        return codec.key(data) if data not in of_tables else codec.key_of_table(of_tables[data])
 
     def value(data: bytes, version: RelationRecord) -> bytes:
         return json_codec(version).value(data)
@@ -77,6 +89,8 @@ def _of(
             return record
         version = versions[known.schema_id]
         return replace(record, key=version.key, value=encode_metadata(version))
+    if record.topic.endswith(TRANSACTIONS):
+        return record  # always JSON
     headers = tuple((name, key_of(each) if name in (NEW_KEY, OLD_KEY) else each) for name, each in record.headers)
     value = value_of(record.value, versions[_schema_id(record.value)]) if record.value else b""
     return replace(record, key=record.key and key_of(record.key), value=value, headers=headers)
@@ -127,9 +141,10 @@ FORMATS: dict[str, Callable[[Sequence[KafkaRecord]], list[KafkaRecord]]] = {
 
 def write() -> None:
     """From what is recorded."""
-    found = records(RECORDS)
-    for name, of in FORMATS.items():
-        write_lines(FOLDER, name, map(record_line, of(found)))
+    for recorded in ("", OPTIONAL):
+        found = records(recorded + RECORDS)
+        for name, of in FORMATS.items():
+            write_lines(FOLDER, recorded + name, map(record_line, of(found)))
 
 
 if __name__ == "__main__":

@@ -579,6 +579,9 @@ func eventOf(from record, known map[string]*version) *event {
 		before: of.row(found["before"], found["before_exceptional"], func(name string) bool { return isWhole || of.keyed[name] }),
 		after:  of.row(found["after"], found["exceptional"], func(name string) bool { return !isUnchanged[name] }),
 	}
+	if found["op"] == "t" || found["op"] == "m" {
+		made.key = nil // in a compacted topic one of no row
+	}
 	texts := found["exceptional"]
 	if found["after"] == nil {
 		texts = found["before_exceptional"]
@@ -830,6 +833,7 @@ func main() {
 			metadata = append(metadata, each)
 		case strings.HasSuffix(each.topic, ".cuts"):
 			cuts = append(cuts, decode(readCut, each.value))
+		case strings.Count(each.topic, ".") == 1: // messages, or begins and ends of transactions: of no table
 		case each.value == nil:
 			tombstones[each.place] = true
 		default:
@@ -873,7 +877,9 @@ func main() {
 func applyWhole(whole transaction, events map[place]*event, tables map[string]*table) {
 	var found []*event
 	for _, each := range whole.places {
-		found = append(found, events[each])
+		if event := events[each]; event != nil {
+			found = append(found, event)
+		}
 	}
 	sort.SliceStable(found, func(a, b int) bool {
 		one, other := found[a], found[b]

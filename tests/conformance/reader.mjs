@@ -294,7 +294,7 @@ function event(record) {
       commit_lsn: lsnText(source.commit_lsn),
       ordinal: Number(source.ordinal),
       xid: source.txId === null ? null : Number(source.txId),
-      key: key(record.key, layout),
+      key: "tm".includes(found.op) ? null : key(record.key, layout), // in a compacted topic one of no row
       before: row(found.before, known, found.before_exceptional),
       is_before_whole: isWhole,
       after: row(found.after, kept, found.exceptional),
@@ -413,7 +413,9 @@ function expect(found, wanted, what) {
   process.exit(1);
 }
 
-const events = records.filter((each) => !isMetadata(each) && !isCut(each) && each.value !== null).map(event);
+// Topics of tables have two dots.
+const isOfTable = (each) => each.topic.split(".").length === 3;
+const events = records.filter((each) => isOfTable(each) && each.value !== null).map(event);
 const wantedEvents = lines("events.jsonl");
 expect(events.length, wantedEvents.length, "the number of events");
 events.forEach((each, at) => expect(each.line, wantedEvents[at], `event ${at + 1}`));
@@ -425,7 +427,31 @@ expect(whole.length, wantedWhole.length, "the number of whole transactions");
 whole.forEach((each, at) => expect(each, wantedWhole[at], `transaction ${at + 1}`));
 
 const byPlace = new Map(events.map((each) => [`${each.line.topic} ${each.line.partition} ${each.line.offset}`, each]));
-for (const { records: places } of whole) apply(places.map((place) => byPlace.get(place.join(" "))));
+for (const { records: places } of whole) apply(places.map((place) => byPlace.get(place.join(" "))).filter(Boolean));
+
+const place = ({ topic, partition, offset }) => ({ topic, partition, offset });
+const OTHERS = {
+  messages: (record) => {
+    const [, { source, message }] = envelope(record.value);
+    const content = isJson(record.value) ? Buffer.from(message.content, "base64") : message.content;
+    return {
+      ...place(record),
+      commit_lsn: lsnText(source.commit_lsn),
+      ordinal: Number(source.ordinal),
+      xid: source.txId === null ? null : Number(source.txId),
+      prefix: message.prefix,
+      content: `\\x${content.toString("hex")}`,
+    };
+  },
+  transaction: (record) => {
+    const { ts_ms: _, ...said } = JSON.parse(record.value.toString("utf8"));
+    return { ...place(record), key: JSON.parse(record.key.toString("utf8")), ...said };
+  },
+};
+for (const [name, told] of Object.entries({ messages: "messages.jsonl", transaction: "boundaries.jsonl" })) {
+  const found = records.filter((each) => !isOfTable(each) && each.topic.endsWith(`.${name}`)).map(OTHERS[name]);
+  if (found.length) expect(found, lines(told), told);
+}
 for (const [name, wanted] of Object.entries(jsonFile(join(folder, "tables.json")))) {
   const { byKey, rows, number } = tables.get(name);
   const named = [...byKey.values(), ...rows].map((each) =>

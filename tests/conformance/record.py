@@ -10,11 +10,20 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tests.conformance import expected, formats, scenario
-from tests.conformance.recorded import CONTROL, FOLDER, PIPELINE, Recording, record_line, write_lines
+from tests.conformance import expected, formats, optional, scenario
+from tests.conformance.recorded import (
+    CONTROL,
+    FOLDER,
+    OPTIONAL,
+    PIPELINE,
+    TRANSACTIONS,
+    Recording,
+    record_line,
+    write_lines,
+)
 from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest
 from tests.topic_reader import Topics
@@ -26,18 +35,24 @@ from walbridge.embedded.postgres import PostgresServer
 
 
 def record() -> None:
-    """Write the set anew."""
+    """Write both sets anew."""
+    play_and_write(scenario.play, FOLDER, scenario.NAMES)
+    play_and_write(optional.play, FOLDER / OPTIONAL, optional.NAMES)
+    formats.write()
+
+
+def play_and_write(play: Callable[[ProducerUnderTest], None], folder: Path, names: Iterable[str]) -> None:
+    """With servers of its own."""
     with (
         PostgresServer() as server,
         KafkaBroker() as broker,
         new_database(server) as database,
-        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory() as home,
     ):
-        producer = ProducerUnderTest(PIPELINE, database, broker, Path(folder), as_command=True)
+        producer = ProducerUnderTest(PIPELINE, database, broker, Path(home), as_command=True)
         try:
-            scenario.play(producer)
-            write(FOLDER, producer, scenario.NAMES)
-            formats.write()
+            play(producer)
+            write(folder, producer, names)
         finally:
             producer.kill_all()
 
@@ -53,7 +68,8 @@ def write(folder: Path, producer: ProducerUnderTest, names: Iterable[str]) -> No
 
 def _records(topics: Topics, pipeline: str) -> list[KafkaRecord]:
     control = [pipeline + end for end in CONTROL]
-    data = sorted({relation.topic for relation in topics.relations()})
+    by_setting = [topic for topic in [pipeline + TRANSACTIONS] if topics.reader(topic).exists]
+    data = [*sorted({relation.topic for relation in topics.relations()}), *by_setting]
     found = [record_of(message) for topic in (*control, *data) for message in topics.reader(topic).read_to_end()]
     order = {topic: number for number, topic in enumerate((*control, *data))}
     return sorted(found, key=lambda each: (order[each.topic], each.partition, each.offset))
@@ -67,6 +83,9 @@ def _write(folder: Path, found: list[KafkaRecord]) -> None:
     whole = [group for offset, cut in recording.cuts if (group := groups.receive(cut, offset)) is not None]
     lines = (expected.transaction_line(group, recording.places) for group in whole if group.ranges)
     write_lines(folder, "transactions.jsonl", lines)
+    if recording.messages:
+        write_lines(folder, "messages.jsonl", optional.message_lines(recording))
+        write_lines(folder, "boundaries.jsonl", optional.boundary_lines(recording))
 
 
 if __name__ == "__main__":

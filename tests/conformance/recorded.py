@@ -19,8 +19,12 @@ from walbridge.schemas.control.metadata_record import RelationRecord, decode_met
 FOLDER = Path(__file__).parents[2] / "schemas" / "conformance"
 PIPELINE = "shop"
 RECORDS = "records.jsonl"
+OPTIONAL = "optional/"
+"""Before the names of the files of the second set, which has the topics that are there by setting."""
 CONTROL = (".metadata", ".cuts")
-"""What the names of the topics end with that are of no table."""
+"""What the names of the topics end with that say how others are read."""
+MESSAGES, TRANSACTIONS = ".messages", ".transaction"
+"""The same of those by setting that are of no table."""
 
 
 def lines(name: str) -> list[Any]:
@@ -29,7 +33,7 @@ def lines(name: str) -> list[Any]:
 
 
 def write_lines(folder: Path, name: str, values: Iterable[Any]) -> None:
-    folder.mkdir(exist_ok=True)
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text("".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values))
 
 
@@ -76,11 +80,16 @@ class Recording:
             each for record in metadata if isinstance(each := decode_metadata(record.value), RelationRecord)
         ]
         self.cuts: list[tuple[int, Cut]] = [(record.offset, decode_cut(record.value)) for record in cuts]
-        of_tables = [record for topic in sorted(by_topic) for record in by_topic[topic]]
+        every = [record for topic in sorted(by_topic) for record in by_topic[topic]]
+        self.messages = [record for record in every if record.topic.endswith(MESSAGES)]
+        self.boundaries = [record for record in every if record.topic.endswith(TRANSACTIONS)]
+        """Begins and ends of transactions."""
+        of_tables = [record for record in every if not record.topic.endswith((MESSAGES, TRANSACTIONS))]
         self.data = [record for record in of_tables if record.value]
-        """Without tombstones."""
-        self.places = {(each.topic, each.partition, each.offset): bool(each.value) for each in of_tables}
-        """Of every record of a data topic: whether it is an event."""
+        """Of tables, without tombstones."""
+        self.tombstones = [record for record in of_tables if not record.value]
+        self.places = {(each.topic, each.partition, each.offset): bool(each.value) for each in every}
+        """Of every record but those of metadata and cuts: whether it is none of the tombstones."""
 
     def decoder(self) -> EventDecoder:
         return decoder_of(self.relations)
