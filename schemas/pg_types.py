@@ -186,6 +186,8 @@ _PLAIN = (*(column_type(-1) for _, _, _, column_type in _TABLE), _MAP, _VECTOR)
 """Each column type once or more, but for decimals and arrays, which are many."""
 _SCALARS = {oid: column_type for oid, _, _, column_type in _TABLE}
 _ARRAYS = {array_oid: column_type for _, array_oid, _, column_type in _TABLE}
+BUILTIN_ELEMENTS = {array_oid: oid for oid, array_oid, _, _ in _TABLE}
+"""By array type."""
 BUILTIN_NAMES = {oid: name for oid, _, name, _ in _TABLE} | {array: f"_{name}" for _, array, name, _ in _TABLE}
 
 

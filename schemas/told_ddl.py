@@ -43,7 +43,9 @@ class ToldDdl:
     ``relation_id``: what the command was of. ``tables``: with its parents, all the way up. ``file``: where the table
     lies, before a rewrite or at the end of a command. ``keeps_values``: a rewrite that cannot change a row.
     ``is_plain``: it does nothing but cast columns to other types as Postgres does by itself. ``types``: of its columns
-    behind the command, where that is told. ``gone``: relations that were dropped or detached.
+    behind the command, where that is told. ``made_casts``: from one type to another, which Postgres does not bring
+    along, to types that columns have then, or their elements; None where that is not told. ``gone``: relations that
+    were dropped or detached.
     """
 
     event: str
@@ -55,6 +57,7 @@ class ToldDdl:
     gone: frozenset[int] = frozenset()
     is_plain: bool = False
     types: Types = frozenset()
+    made_casts: frozenset[tuple[int, int]] | None = None
 
 
 def is_ddl_table(namespace: str, name: str) -> bool:
@@ -85,13 +88,19 @@ def _parsed(row: Mapping[str, Any]) -> ToldDdl | None:
         reason = int(row["reason"])
         is_plain = reason == _TYPES_ONLY and row.get("is_plain") is True
         keeps = reason == _ACCESS_METHOD_ONLY
-        return ToldDdl(REWRITE, relation_id, tables, int(row["file"]), keeps, is_plain=is_plain, types=_types(row))
+        made = _casts(row["made_casts"]) if "made_casts" in row else None
+        file, types = int(row["file"]), _types(row)
+        return ToldDdl(REWRITE, relation_id, tables, file, keeps, is_plain=is_plain, types=types, made_casts=made)
     attached = tuple(Attached(int(each["relation"]), each["is_empty"] is True) for each in row["attached"])
     return ToldDdl(PARTITIONS, relation_id, tables, attached=attached, gone=_ids(row["detached"]))
 
 
 def _ids(found: Any) -> frozenset[int]:
     return frozenset(int(each) for each in found)
+
+
+def _casts(found: Any) -> frozenset[tuple[int, int]]:
+    return frozenset((int(source), int(target)) for source, target in found)
 
 
 def _types(row: Mapping[str, Any]) -> Types:

@@ -31,18 +31,25 @@ _TYPES = """(
                SELECT coalesce(jsonb_agg(jsonb_build_array(a.attnum, a.atttypid::bigint, a.atttypmod)), '[]')
                FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)"""
 
+_MADE_CASTS = """(
+               SELECT coalesce(jsonb_agg(jsonb_build_array(k.castsource::bigint, k.casttarget::bigint)), '[]')
+               FROM pg_cast k WHERE k.oid >= 16384 AND k.casttarget IN (
+                 SELECT unnest(ARRAY[t.oid, t.typelem]) FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+                 WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped))"""
+
 
 def _word(text: str) -> str:
     """A pattern for a keyword in letters of any case, where names beside it are not."""
     return "".join(f"[{letter.upper()}{letter}]" for letter in text)
 
 
+_TYPE = rf"(\w+(?:\s+(?:{_word('precision')}|{_word('varying')}))?(?:\s*\(\s*\d+\s*(?:,\s*\d+\s*)?\))?(?:\s*\[\s*\])*)"
 # As many tools write it: TYPE bigint USING "c"::bigint, which is what Postgres does by itself. Column and type have to
 # be spelled alike in both places: "user" is a column, and user is none.
 _CAST = rf"(?:\1\s*::\s*\2|{_word('cast')}\s*\(\s*\1\s+{_word('as')}\s+\2\s*\))"
 _CAST_TO_ITSELF = (
     rf"\m{_word('alter')}\s+(?:{_word('column')}\s+)?([A-Za-z_][\w$]*|\"(?:[^\"]|\"\")+\")\s+"
-    rf"(?:{_word('set')}\s+{_word('data')}\s+)?{_word('type')}\s+(\w+(?:\s+{_word('precision')})?)\s+{_word('using')}\s+"
+    rf"(?:{_word('set')}\s+{_word('data')}\s+)?{_word('type')}\s+{_TYPE}\s+{_word('using')}\s+"
     rf"(?:{_CAST}|\(\s*{_CAST}\s*\))(?=\s*(?:,|;|$))"
 )
 # A command is plain where its own text is all that there is: one ALTER TABLE, which no function runs, and no USING but
@@ -68,7 +75,7 @@ BEGIN
     INSERT INTO {_TABLE} ({DDL_COLUMN})
     SELECT jsonb_build_object('v', {FORMAT}, 'event', TG_EVENT, 'tag', TG_TAG, 'relation', c.oid::bigint,
              'file', c.relfilenode::bigint, 'reason', pg_event_trigger_table_rewrite_reason(),
-             'is_plain', {_IS_PLAIN}, 'types', {_TYPES}, 'ancestors', (
+             'is_plain', {_IS_PLAIN}, 'types', {_TYPES}, 'made_casts', {_MADE_CASTS}, 'ancestors', (
                SELECT coalesce(jsonb_agg(a.relid::oid::bigint), '[]') FROM pg_partition_ancestors(c.oid) a
                WHERE a.relid <> c.oid))
     FROM pg_class c

@@ -57,6 +57,10 @@ class RecordedVersions:
         """All records of this relation, the oldest first."""
         return self._cache.versions_of(relation_id)
 
+    def type_facts(self, type_oid: int) -> TypeFacts | None:
+        """Of a user's type that a table has, or had."""
+        return self._cache.type_facts(type_oid)
+
     def names(self, relation_ids: Iterable[int]) -> dict[int, str]:
         """``schema.table`` by relation id."""
         return {record.table.relation_id: record.table.qualified_name for record in self.newest(relation_ids)}

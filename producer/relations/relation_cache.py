@@ -229,6 +229,11 @@ class RelationCache:
         """All records of this relation, in the order in which they were written first."""
         return [*self._versions.get(relation_id, ())]
 
+    def type_facts(self, type_oid: int) -> TypeFacts | None:
+        """Of a user's type, as they were recorded last."""
+        known = self._types.get(type_oid)
+        return None if known is None else known.facts
+
     def type_records(self, types: Mapping[int, TypeFacts]) -> list[TypeRecord]:
         """Records of these types that the metadata topic lacks, with the next version each."""
         records = []

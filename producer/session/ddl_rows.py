@@ -15,7 +15,7 @@ import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.errors.tables import partitions_changed, table_rewritten
-from walbridge.producer.guards.doubts.told_rewrites import keeps_values, reads_otherwise
+from walbridge.producer.guards.doubts.kept_casts import NO_ENUMS, Enums, labels_cast, reads_otherwise
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Binary, Insert, Relation, Truncate
@@ -46,6 +46,8 @@ class DdlRows:
         self._out, self._tables, self._watch = out, tables, watch
         self._relations, self._left_out, self._trouble = relations, left_out, trouble
         self._is_ours: dict[int, bool] = {}
+        self._types: dict[int, Types] = {}
+        """Of columns, as a row told last: the stream tells none where nothing is written between two commands."""
 
     def is_one(self, change: Change) -> bool:
         """Whether a change is of our table, and of no other."""
@@ -86,8 +88,9 @@ class DdlRows:
             if table.state == CURRENT and each not in self._out.batch.dropped and not self._left_out.has(each)
         }
         if told.event == REWRITE:
-            if told.keeps_values or self._is_widened(told):
-                doubts.tell_rewrite(told.relation_id, told.file)
+            enums = NO_ENUMS if told.keeps_values else self._labels_cast(told)
+            if enums is not None:
+                doubts.tell_rewrite(told.relation_id, told.file, enums)
                 return
             yield from self._rewritten(current & told.tables)
         elif told.event == PARTITIONS:
@@ -99,6 +102,7 @@ class DdlRows:
             doubts.tell_file(told.relation_id, told.file)
             if reads_otherwise(self._types_of(told.relation_id), told.types):
                 yield from self._rewritten(current & {told.relation_id})
+            self._types[told.relation_id] = told.types
         else:
             for each in current - told.gone:
                 if doubts.has_partition(each, told.gone):
@@ -107,16 +111,20 @@ class DdlRows:
     def _rewritten(self, relation_ids: Iterable[int]) -> Iterator[tuple[int, OperatorError]]:
         return ((each, table_rewritten(self._name(each))) for each in relation_ids)
 
-    def _is_widened(self, told: ToldDdl) -> bool:
-        """Whether a rewrite of a table that is no partition casts columns beside its key so that every value stays: a
-        key of another type has other bytes."""
+    def _labels_cast(self, told: ToldDdl) -> Enums | None:
+        """The enums whose labels became texts by a rewrite of a table that is no partition, which casts columns beside
+        its key so that every value stays; None where it may do more. A key of another type has other bytes."""
         of, known = told.relation_id, self._tables.writers.announced_last(told.relation_id)
-        before = self._types_of(of)
-        if known is None or not before or not told.is_plain or told.tables != {of}:
-            return False
+        if known is None or not told.is_plain or told.tables != {of}:
+            return None
         keys = {each.attnum for each in known.table.key_columns}
-        has_same_key = {each for each in before if each[0] in keys} <= told.types
-        return has_same_key and keeps_values(before, told.types)
+        found = NO_ENUMS
+        for before in (self._types_of(of), self._types.get(of) or self._types_of(of)):
+            enums = labels_cast(before, told, self._tables.versions.type_facts)
+            if enums is None or not {each for each in before if each[0] in keys} <= told.types:
+                return None
+            found |= enums
+        return found
 
     def _types_of(self, relation_id: int) -> Types:
         """As they were announced last; none where the number of one is not known."""

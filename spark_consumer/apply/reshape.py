@@ -44,7 +44,8 @@ def reshape(
         TableError: the change altered values, or keys, that Postgres did not send.
     """
     older = older_values(shape)
-    steps = shape_steps(table.fields, shape.fields, shape.relation.table.qualified_name, older)
+    labels = before.labels if before is not None else ()
+    steps = shape_steps(table.fields, shape.fields, shape.relation.table.qualified_name, older, labels)
     if steps.rewrite is not None:
         _rewrite(table, steps.rewrite, older, commit, appliers or Appliers(), shape.relation.table.qualified_name)
     if steps.add:

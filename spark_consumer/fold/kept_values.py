@@ -8,7 +8,8 @@ PostgreSQL rewrites no row where the new type reads the bytes of the old one (``
 constraints, timestamps with and without a zone while ``TimeZone`` is UTC, and modifiers whose cast is known to do
 nothing (``varchar_support``, ``varbit_support``, ``numeric_support``, ``interval_support``, ``TemporalSimplify``).
 All of these are followed where the text stays, too: not ``cidr`` to ``inet``, ``xml`` to ``text``, ``oid`` to ``int4``.
-What it rewrites is seen by the producer in the table's files, whatever is said here, and copied.
+What it rewrites is seen by the producer in the table's files, whatever is said here, and copied; but for casts that
+are told to keep every value (``producer/guards/doubts/kept_casts.py``), all of which have their place here.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,22 +23,31 @@ _WIDER = frozenset(
     {
         ("int2", "int4"), ("int2", "int8"), ("int4", "int8"), ("float4", "float8"),
         ("varchar", "text"), ("varchar", "citext"), ("text", "citext"), ("citext", "text"),
+        ("_int2", "_int4"), ("_int2", "_int8"), ("_int4", "_int8"),
+        ("uuid", "text"), ("json", "text"), ("jsonb", "text"), ("text", "json"), ("varchar", "json"),
+        ("_uuid", "_text"), ("_json", "_text"), ("_jsonb", "_text"), ("_varchar", "_text"),
     }
 )  # fmt: skip
 _WIDER_WITHOUT_LIMIT = frozenset(
     {
         ("text", "varchar"), ("citext", "varchar"), ("bit", "varbit"),
         ("text", "bpchar"), ("varchar", "bpchar"), ("citext", "bpchar"),
+        ("uuid", "varchar"), ("json", "varchar"), ("jsonb", "varchar"),
+        ("_uuid", "_varchar"), ("_json", "_varchar"), ("_jsonb", "_varchar"), ("_text", "_varchar"),
     }
 )  # fmt: skip
+_PRINTED = frozenset({("text", -1), ("varchar", -1), ("_text", -1), ("_varchar", -1)})
 _ZONED = frozenset({"timestamp", "timestamptz"})
 _ZONES = [("timestamp", "timestamp_ntz"), ("timestamp_ntz", "timestamp")]
 _FRACTION_DIGITS_MAX = 6
 _INTERVAL_FIELDS_ALL = 0x7FFF
 
 
-def refuse_other_values(origin: LakeField, field: LakeField, table_name: str) -> None:
+def refuse_other_values(origin: LakeField, field: LakeField, table_name: str, *, is_label: bool = False) -> None:
     """Refuse a column's new type that its old values may not fit.
+
+    Args:
+        is_label: the old type is a user's, or an array of it, whose values are what it prints.
 
     Raises:
         TableError: Postgres may have changed the values (I7).
@@ -49,6 +59,8 @@ def refuse_other_values(origin: LakeField, field: LakeField, table_name: str) ->
     # A domain's values are those of the type under it.
     (old_base, old_typmod), (base, typmod) = _base(origin.metadata), _base(field.metadata)
     if _keeps_values(origin, field, (old_base, old_typmod), (base, typmod)):
+        return
+    if is_label and origin.type == field.type and (base, typmod) in _PRINTED:
         return
     raise TableError(
         f"column {field.metadata['pg.name']} of table {table_name} was {old_type} and is {new_type} now: "
@@ -120,6 +132,7 @@ def _has_more_digits(old: int, new: int) -> bool:
 
 _LONGER: Mapping[str, Callable[[int, int], bool]] = {
     "varchar": _has_more_characters,
+    "_varchar": _has_more_characters,
     "varbit": _has_more_characters,
     "timestamp": _has_more_fraction_digits,
     "timestamptz": _has_more_fraction_digits,

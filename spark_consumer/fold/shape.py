@@ -15,6 +15,7 @@ from typing import Any
 
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import TableError
+from walbridge.schemas.pg_types import FIRST_USER_OID
 from walbridge.schemas.table_schema import Column
 from walbridge.schemas.topics import LAKE_STRUCT, lake_column_names
 from walbridge.spark_consumer.delta.columns import LakeField
@@ -79,6 +80,11 @@ class TableShape:
         return any(self.columns[place].column_type.may_be_exceptional for place in self.key_places)
 
     @cached_property
+    def labels(self) -> set[str]:
+        """Lake names of columns of a user's type whose values are what it prints, as an enum's, or of its array."""
+        return {name for name, column in zip(self.lake_names, self.columns, strict=True) if _is_printed(column)}
+
+    @cached_property
     def toastable_places(self) -> list[int]:
         """Columns that Postgres may leave out of an update. Under FULL it never does."""
         if self.relation.table.replica_identity == "f":
@@ -102,6 +108,11 @@ class TableShape:
             for name, column in zip(self.lake_names, self.columns, strict=True)
         ]
         return [*described, STRUCT]
+
+
+def _is_printed(column: Column) -> bool:
+    of = column.column_type.item or column.column_type
+    return column.type_oid >= FIRST_USER_OID and column.base_type is None and of.codec == "string" and not of.is_text
 
 
 def _metadata(column: Column) -> dict[str, Json]:
@@ -130,13 +141,18 @@ class ShapeSteps:
 
 
 def shape_steps(
-    found: Sequence[LakeField], wanted: Sequence[LakeField], table_name: str, filled: Collection[str] = ()
+    found: Sequence[LakeField],
+    wanted: Sequence[LakeField],
+    table_name: str,
+    filled: Collection[str] = (),
+    labels: Collection[str] = (),
 ) -> ShapeSteps:
     """How a table with the columns ``found`` gets the columns ``wanted``; old values stay.
 
     Args:
         filled: names of columns that have a value in rows which are older. One that is added so takes a rewrite, since
             the table must never have the column without the values.
+        labels: names of columns that are there, as ``TableShape.labels``.
 
     Raises:
         TableError: a column's type changed in a way that changes values (I7).
@@ -147,7 +163,7 @@ def shape_steps(
     for field in new:
         origin = origins[field.name]
         if origin is not None:
-            refuse_other_values(origin, field, table_name)
+            refuse_other_values(origin, field, table_name, is_label=origin.name in labels)
     kept = {origin.name for origin in origins.values() if origin is not None}
     _refuse_renamed(
         [field for field in new if not origins[field.name]], [f for f in old if f.name not in kept], table_name

@@ -10,11 +10,13 @@ from tests.fix_pipeline import PipelineUnderTest
 from tests.wait import wait_until
 
 MADE = """
-    CREATE TYPE {0}_e AS ENUM ('sad', 'ok');
+    CREATE TYPE {0}_e AS ENUM ('sad', 'ok'); CREATE TYPE {0}_i AS ENUM ('ok', 'a, b');
     CREATE TABLE {0} (id int PRIMARY KEY, a numeric(12,4), b int[], c {0}_e, d varchar(10), e text, f timestamp(0),
-        g int, h real);
-    INSERT INTO {0} VALUES (1, 1.5, '{{1,2}}', 'ok', 'd', 'e', '2024-01-01', -7, 0.1);
-    INSERT INTO {0} (id) VALUES (2)
+        g int, h real, i {0}_i[], j jsonb, k uuid, l smallint[], m real[], n varchar(3)[], o text);
+    INSERT INTO {0} VALUES (1, 1.5, '{{1,2}}', 'ok', 'd', 'e', '2024-01-01', -7, 0.1, '{{"a, b",NULL}}',
+        '{{"b": 1.50}}', md5('k')::uuid, '{{-1}}', '{{0.1}}', '{{n,"a ,"}}', '{{"b":  1}}');
+    INSERT INTO {0} (id, b, i, l, m, n) VALUES (5, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}'),
+        (2, '{{{{1}},{{2}}}}', '[0:0]={{ok}}', '{{{{-1}}}}', '{{{{0.1}}}}', '{{{{NULL}}}}')
 """
 FOLLOWED = {
     "longer": "ALTER TABLE {0} ALTER d TYPE varchar(20)",
@@ -34,11 +36,26 @@ COPIED = {
     "number": "ALTER TABLE {0} ALTER id TYPE bigint",
     "wider number": "ALTER TABLE {0} ALTER g TYPE bigint, ALTER h TYPE float8",
     "computed": "ALTER TABLE {0} ALTER a TYPE numeric USING a * 2",
+    "arrays": "ALTER TABLE {0} ALTER l TYPE int[], ALTER b TYPE bigint[] USING b::bigint[]",
+    "arrays of labels and texts": "ALTER TABLE {0} ALTER i TYPE text[], ALTER n TYPE varchar[]",
+    "labels, without a limit": "ALTER TABLE {0} ALTER c TYPE character varying USING c::character varying",
+    "texts": "ALTER TABLE {0} ALTER j TYPE text, ALTER k TYPE varchar, ALTER d TYPE varchar(20)",
+    "json": "ALTER TABLE {0} ALTER o TYPE json USING CAST(o AS json)",
+    "arrays of floats": "ALTER TABLE {0} ALTER m TYPE float8[]",
     "same name": "ALTER TABLE {0} DROP e; ALTER TABLE {0} ADD e text",
 }
 """Postgres rewrites the rows, and nobody tells whether it changed their values; or rows lost some."""
 EVERY = FOLLOWED | COPIED
-TOLD = {"wider number"}
+TOLD = {
+    "integers",
+    "labels",
+    "wider number",
+    "arrays",
+    "arrays of labels and texts",
+    "labels, without a limit",
+    "texts",
+    "json",
+}
 """Where a row tells that the command does nothing else, it costs no copy."""
 
 

@@ -29,6 +29,10 @@ ROWS: list[tuple[dict[str, Any], ToldDdl]] = [
     (REWRITTEN | {"reason": 12}, ToldDdl(REWRITE, 7, frozenset({5, 7}), 9)),
     (REWRITTEN | TYPED, ToldDdl(REWRITE, 7, frozenset({5, 7}), 9, is_plain=True, types=frozenset({(1, 23, -1)}))),
     (REWRITTEN | TYPED | {"is_plain": None}, ToldDdl(REWRITE, 7, frozenset({5, 7}), 9, types=frozenset({(1, 23, -1)}))),
+    (
+        REWRITTEN | {"made_casts": [[600001, 25]]},
+        ToldDdl(REWRITE, 7, frozenset({5, 7}), 9, made_casts=frozenset({(600001, 25)})),
+    ),
     (REWRITTEN | {"reason": 6, "is_plain": True}, ToldDdl(REWRITE, 7, frozenset({5, 7}), 9)),
     ({"v": 1, "event": END, "relation": 7, "file": 10}, ToldDdl(END, 7, file=10)),
     ({"v": 1, "event": DROP, "relations": [3, 4]}, ToldDdl(DROP, gone=frozenset({3, 4}))),
@@ -64,7 +68,8 @@ def test_any_text_is_read_or_left_out(text: str) -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from([*REWRITTEN, *TYPED, "attached", "detached"]), st.integers() | st.text() | st.none()
+        st.sampled_from([*REWRITTEN, *TYPED, "made_casts", "attached", "detached"]),
+        st.integers() | st.text() | st.none(),
     )
 )
 def test_row_whose_fields_are_others_is_read_or_left_out(others: dict[str, Any]) -> None:

@@ -44,6 +44,9 @@ USER_TYPES = {
         TypeFacts(600_004, "public", "counts", "d", base_type=1007),
         TypeFacts(600_005, "public", "whole", "d", base_type=23),
         TypeFacts(600_006, "public", "note", "d", base_type=25),
+        TypeFacts(600_007, "public", "mood", "e"),
+        TypeFacts(600_008, "public", "_mood", "a", element_type=600_007),
+        TypeFacts(600_009, "public", "feeling", "d", base_type=600_007),
     )
 }
 _OIDS = {name: oid for oid, name in BUILTIN_NAMES.items()} | {of.name: oid for oid, of in USER_TYPES.items()}
@@ -65,7 +68,7 @@ def column(
     oid = _OIDS.get(type_name, 600_000)
     of = column_type(oid, typmod, USER_TYPES)
     base, base_typmod = domain_base(oid, typmod, USER_TYPES)
-    base_type = BUILTIN_NAMES[base] if base != oid else None
+    base_type = (BUILTIN_NAMES.get(base) or USER_TYPES[base].name) if base != oid else None
     return Column(
         name, oid, type_name, typmod, of, is_key=is_key, in_replica_identity=is_key, attnum=attnum,
         base_type=base_type, base_typmod=base_typmod if base_type else -1,

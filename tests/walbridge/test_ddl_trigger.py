@@ -75,7 +75,7 @@ def test_rewrite_is_told_with_the_file_that_it_replaces_and_its_end_with_the_new
     found = told_in.rows("SELECT told FROM walbridge.ddl_commands ORDER BY id")
     types = frozenset({(1, INT4, -1), (2, INT4, -1)})
     assert [parse_told(text) for (text,) in found] == [
-        ToldDdl(REWRITE, table, frozenset({table}), before, types=types),
+        ToldDdl(REWRITE, table, frozenset({table}), before, types=types, made_casts=frozenset()),
         ToldDdl(END, table, file=after, types=types),
     ]
 
@@ -90,6 +90,12 @@ def test_rewrite_is_told_with_the_file_that_it_replaces_and_its_end_with_the_new
         ('ALTER TABLE "t" ALTER COLUMN "v" SET DATA TYPE int8 USING CAST("v" AS int8);', True),
         ('alter table t alter v type bigint using ( v :: bigint ), alter "V" type bigint using "V"::bigint', True),
         ('ALTER TABLE t ALTER "w.x y" TYPE bigint USING "w.x y"::bigint, ALTER v TYPE bigint', True),
+        ("ALTER TABLE t ALTER v TYPE bigint, ALTER a TYPE bigint[] USING a::bigint[]", True),
+        ("ALTER TABLE t ALTER v TYPE bigint, ALTER c TYPE Character Varying USING c::Character Varying", True),
+        ("ALTER TABLE t ALTER v TYPE bigint, ALTER n TYPE numeric(9, 2) USING CAST(n AS numeric(9, 2))", True),
+        ("ALTER TABLE t ALTER v TYPE bigint, ALTER a TYPE bigint[] USING a[1:1]::bigint[]", False),
+        ("ALTER TABLE t ALTER v TYPE bigint, ALTER a TYPE bigint[] USING a::bigint[] || '{1}'", False),
+        ("ALTER TABLE t ALTER v TYPE bigint, ALTER n TYPE numeric(9,2) USING n::numeric(9,1)", False),
         ("ALTER TABLE t ALTER v TYPE bigint USING v::bigint + 1", False),
         ("ALTER TABLE t ALTER v TYPE bigint USING (v::bigint) + 1", False),
         ("ALTER TABLE t ALTER v TYPE bigint USING v::bigint, ALTER id TYPE int USING v", False),
@@ -110,7 +116,7 @@ def test_rewrite_is_told_with_the_file_that_it_replaces_and_its_end_with_the_new
 def test_command_is_plain_where_its_text_is_all_that_is_done(told_in: Database, command: str, is_plain: bool) -> None:
     """I8: what a function does stands nowhere."""
     told_in.execute(
-        'CREATE TABLE t (id int PRIMARY KEY, v int, "V" int, "w.x y" int);'
+        'CREATE TABLE t (id int PRIMARY KEY, v int, "V" int, "w.x y" int, a int[], c uuid, n int);'
         "CREATE TABLE u (v int); INSERT INTO u VALUES (1)"
     )
     told_in.execute(
@@ -121,6 +127,21 @@ def test_command_is_plain_where_its_text_is_all_that_is_done(told_in: Database, 
     (told,) = rows(told_in)
     assert told.is_plain == is_plain
     assert {(1, INT4, -1), (2, INT8, -1)} <= told.types
+
+
+def test_casts_that_somebody_made_are_told_with_a_rewrite_to_their_types(told_in: Database) -> None:
+    """I8: Postgres takes them where it would cast by what a value prints."""
+    told_in.execute(
+        "CREATE TYPE mood AS ENUM ('ok'); CREATE TYPE other AS ENUM ('ok'); CREATE TABLE t (a mood[], b int);"
+        "CREATE FUNCTION f(mood) RETURNS text LANGUAGE sql AS $$SELECT 'x'$$;"
+        "CREATE CAST (mood AS text) WITH FUNCTION f(mood) AS ASSIGNMENT; CREATE CAST (mood AS other) WITH INOUT"
+    )
+    mood = int(told_in.value("SELECT 'mood'::regtype::oid::bigint"))
+
+    told_in.execute("ALTER TABLE t ALTER a TYPE text[]")
+    told_in.execute("ALTER TABLE t ALTER a TYPE int USING 1")
+
+    assert [told.made_casts for told in rows(told_in)] == [frozenset({(mood, 25)}), frozenset()]
 
 
 def test_partitions_that_come_and_go_are_told_with_whether_they_have_rows(told_in: Database) -> None:

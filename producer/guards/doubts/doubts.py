@@ -26,6 +26,7 @@ from walbridge.producer.errors.tables import (
 from walbridge.producer.guards.doubts import altered_types, rewrites
 from walbridge.producer.guards.doubts.added_values import AddedValues
 from walbridge.producer.guards.doubts.dropped_expressions import tables_with_dropped
+from walbridge.producer.guards.doubts.kept_casts import NO_ENUMS, Enums
 from walbridge.producer.guards.doubts.keys_made_again import KeysMadeAgain
 from walbridge.producer.guards.doubts.partition_rows import PartitionRows
 from walbridge.producer.guards.doubts.rewrites import as_text, by_relation, from_text
@@ -35,7 +36,7 @@ from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublicationState, TableFile, TableStorage
 from walbridge.producer.postgres.publications.combined_publications import operations_in
 from walbridge.producer.postgres.publications.publication import insert_lsn
-from walbridge.producer.postgres.storage.table_files import table_storages
+from walbridge.producer.postgres.storage.table_files import labels_of, table_storages
 from walbridge.producer.postgres.storage.used_types import used_types
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.control.table_progress import TableProgress
@@ -143,9 +144,9 @@ class Doubts:
         """A table that is to be copied, with what is to be remembered of its partitions."""
         return self._partitions.with_empty(table)
 
-    def tell_rewrite(self, relation_id: int, file: int) -> None:
-        """A row about DDL tells that this file is to be replaced by one with the same rows."""
-        self._told.begin(relation_id, file)
+    def tell_rewrite(self, relation_id: int, file: int, enums: Enums = NO_ENUMS) -> None:
+        """A row about DDL tells that one with the same rows is to replace this file, labels of these enums as texts."""
+        self._told.begin(relation_id, file, enums)
 
     def tell_file(self, relation_id: int, file: int) -> None:
         """A row about DDL tells where the table lies at the end of a command."""
@@ -185,6 +186,7 @@ class Doubts:
         tables, wanted = self._tracker.progress.tables, set(relation_ids)
         found = table_storages(self._connection, wanted, self._publications)
         known = {each: self._known(each) for each in found}
+        self._told.compare_labels(known, found, partial(labels_of, self._connection))
         filled, untold = self._added.compare(known, found)
         columns = {each: labels_changed(self._name(each)) for each in self._with_altered_types(known, found)}
         columns |= {each: column_added_with_values(self._name(each)) for each in filled}

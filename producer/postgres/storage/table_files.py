@@ -105,6 +105,16 @@ def table_storages(
     }
 
 
+def labels_of(connection: SqlConnection, enums: Iterable[int]) -> frozenset[str]:
+    """What ``TableStorage.labels`` has of these types, of those that are there.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    query = "WITH used AS (SELECT 0 AS relid, unnest(%s::oid[]) AS oid)" + _LABELS
+    return frozenset(each for _, labels in rows_of(connection, query, (list(enums),)) for each in labels)
+
+
 def _withheld(
     connection: SqlConnection, relation_ids: list[int], publications: Publications
 ) -> dict[int, frozenset[int]]:

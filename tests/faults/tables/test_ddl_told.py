@@ -289,6 +289,12 @@ WIDENED = {
     "with a USING that is that cast": 'ALTER TABLE "{0}" ALTER COLUMN "v" TYPE bigint USING "v"::bigint',
     "rolled back before": "BEGIN; SAVEPOINT a; ALTER TABLE {0} ALTER v TYPE bigint USING v * 2; ROLLBACK TO a;"
     f"{WIDER}; COMMIT",
+    "arrays": "ALTER TABLE {0} ALTER a TYPE bigint[], ALTER k TYPE int[]",
+    "arrays one by one": "ALTER TABLE {0} ALTER k TYPE int[]; ALTER TABLE {0} ALTER k TYPE bigint[] USING k::bigint[]",
+    "labels": "ALTER TABLE {0} ALTER e TYPE text, ALTER g TYPE varchar[]",
+    "texts": "ALTER TABLE {0} ALTER u TYPE text, ALTER j TYPE varchar, ALTER b TYPE text[], ALTER c TYPE text",
+    "text by its cast": "ALTER TABLE {0} ALTER u TYPE character varying USING u::character varying",
+    "text to json": "ALTER TABLE {0} ALTER w TYPE json USING w::json",
 }
 NOT_WIDENED = {
     "with a USING of another column": "ALTER TABLE {0} ALTER v TYPE bigint USING s::bigint",
@@ -300,8 +306,34 @@ NOT_WIDENED = {
     "to another kind": "ALTER TABLE {0} ALTER v TYPE smallint",
     "of the key": "ALTER TABLE {0} ALTER id TYPE bigint",
     "by way of an oid": "ALTER TABLE {0} ALTER v TYPE oid; ALTER TABLE {0} ALTER v TYPE bigint",
-    "beside a volatile default": "ALTER TABLE {0} ALTER v TYPE bigint, ADD r float DEFAULT random()",
+    "beside a volatile default": "ALTER TABLE {0} ALTER v TYPE bigint, ADD x float DEFAULT random()",
+    "by way of blanks": "UPDATE {0} SET w = '1  '; ALTER TABLE {0} ALTER w TYPE bpchar;"
+    "ALTER TABLE {0} ALTER w TYPE text",
+    "by way of blanks, beside another": "UPDATE {0} SET w = '1  '; ALTER TABLE {0} ALTER w TYPE bpchar;"
+    "ALTER TABLE {0} ALTER w TYPE text, ALTER v TYPE bigint",
+    "labels renamed before": "ALTER TYPE e_{0} RENAME VALUE 'ok' TO 'fine'; ALTER TABLE {0} ALTER e TYPE text",
+    "labels renamed and renamed back": "ALTER TYPE e_{0} RENAME VALUE 'ok' TO 'fine';"
+    "ALTER TABLE {0} ALTER e TYPE text; ALTER TYPE e_{0} RENAME VALUE 'fine' TO 'ok'",
+    "labels renamed in one transaction": "BEGIN; ALTER TYPE e_{0} RENAME VALUE 'ok' TO 'fine';"
+    "ALTER TABLE {0} ALTER g TYPE text[]; COMMIT",
+    "labels of a column that came": "ALTER TABLE {0} ADD x e_{0}; UPDATE {0} SET x = 'ok';"
+    "ALTER TYPE e_{0} RENAME VALUE 'ok' TO 'fine'; ALTER TABLE {0} ALTER x TYPE text",
+    "labels by a cast of its own": "CREATE FUNCTION f_{0}(e_{0}) RETURNS text LANGUAGE sql AS $$SELECT 'x'$$;"
+    "CREATE CAST (e_{0} AS text) WITH FUNCTION f_{0}(e_{0}) AS ASSIGNMENT; ALTER TABLE {0} ALTER e TYPE text;"
+    "DROP CAST (e_{0} AS text)",
+    "labels to a limit": "ALTER TABLE {0} ALTER e TYPE varchar(9)",
+    "blanks to text": "ALTER TABLE {0} ALTER p TYPE text",
+    "text to jsonb": "ALTER TABLE {0} ALTER w TYPE jsonb USING w::jsonb",
+    "days to moments": "ALTER TABLE {0} ALTER d TYPE timestamp",
+    "big integers to floats": "ALTER TABLE {0} ALTER v TYPE real",
+    "more digits behind the point": "ALTER TABLE {0} ALTER n TYPE numeric(16,6)",
+    "arrays of floats": "ALTER TABLE {0} ALTER r TYPE float8[]",
 }
+KINDS = "a int[], k smallint[], r real[], e e_{0}, g e_{0}[], u uuid, j jsonb, b varchar(9)[], c varchar(9), "
+KINDS += "n numeric(12,4), p char(9), d date"
+VALUES = """'{{1,NULL}}', '{{-2}}', '{{0.5}}', 'ok', '{{ok,"a, b"}}', md5(i::text)::uuid, '{{"a": 1.50}}',
+    '{{"a b",NULL}}', 'c ', i / 7.0, 'nine long', '2024-02-29'"""
+"""Of the columns ``KINDS``, in their order."""
 
 
 @pytest.mark.parametrize("how", ["running", "stopped"])
@@ -315,8 +347,9 @@ def test_numbers_that_are_cast_to_wider_ones_need_no_copy_where_that_is_told(
     tables = {f"t{number}": what for number, what in enumerate(acts)}
     for name in tables:
         producer.database.execute(
-            f"CREATE TABLE {name} (id int PRIMARY KEY, v int, f float4, s smallint, w text);"
-            f"INSERT INTO {name} SELECT i, 5 - i, i / 4.0, i FROM generate_series(1, 9) i"
+            f"CREATE TYPE e_{name} AS ENUM ('ok', 'a, b');"
+            f"CREATE TABLE {name} (id int PRIMARY KEY, v int, f float4, s smallint, w text, {KINDS.format(name)});"
+            f"INSERT INTO {name} SELECT i, 5 - i, i / 4.0, i, i, {VALUES.format(name)} FROM generate_series(1, 9) i"
         )
     tell(producer.database)
     producer.publish(*tables)
@@ -332,7 +365,7 @@ def test_numbers_that_are_cast_to_wider_ones_need_no_copy_where_that_is_told(
         running = producer.start_streaming()
     check_copied(producer, running, {name: what in NOT_WIDENED for name, what in tables.items()})
     for name in tables:
-        producer.database.execute(f"UPDATE {name} SET w = 'x' WHERE id < 4; DELETE FROM {name} WHERE id = 5")
+        producer.database.execute(f"UPDATE {name} SET w = '8' WHERE id < 4; DELETE FROM {name} WHERE id = 5")
     producer.check_equal()
 
 

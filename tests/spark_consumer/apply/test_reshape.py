@@ -233,6 +233,41 @@ def test_numeric_that_loses_its_limit_is_the_text_that_postgres_prints(
     assert table.version == at_rest
 
 
+@pytest.mark.parametrize("is_by_executors", [False, True])
+def test_integers_of_arrays_become_wider_and_labels_texts(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_by_executors: bool
+) -> None:
+    """I8: an array of several dimensions is a text beside its column, which Postgres prints as before."""
+    monkeypatch.setattr(appliers, "REWRITTEN_BYTES_MIN", 0)
+    by = Appliers(BY_SPARK, request.getfixturevalue("spark")) if is_by_executors else Appliers()
+    shapes = [("_int4", "mood", "_mood", "_int2"), ("_int8", "text", "_varchar", "_int4")]
+    before, after = (
+        TableShape(relation([ID, *(column(f"c{at}", of, attnum=2 + at) for at, of in enumerate(types))], revision=n))
+        for n, types in enumerate(shapes)
+    )
+    row = {"c0": [1, None], "c1": "ok", "c2": ["ok", None, "a, b"], "c3": []}
+    beside = {"op": "c", "exceptional": {"c0": "{{1},{-2}}", "c2": "{{ok}}"}}
+    table = table_of(tmp_path, before, [{"id": 1} | row, {"id": 2, "c3": [-3], "_walbridge": beside}])
+
+    reshape(table, after, before, Commit("p", step=SHAPE), by)
+
+    assert is_by_spark(table) is is_by_executors
+    assert table.fields == after.fields
+    kept = table.query("SELECT * FROM target ORDER BY id").read_all().to_pylist()
+    assert [{name: each[name] for name in row} for each in kept] == [row, dict.fromkeys(row) | {"c3": [-3]}]
+    assert [each["_walbridge"]["exceptional"] for each in kept] == [None, [("c0", "{{1},{-2}}"), ("c2", "{{ok}}")]]
+
+
+def test_labels_that_become_texts_must_be_copied_where_nobody_knows_that_they_are_labels(tmp_path: Path) -> None:
+    before, after = (
+        TableShape(relation([ID, column("c", of, attnum=2)], revision=n)) for n, of in enumerate(("mood", "text"))
+    )
+    table = table_of(tmp_path, before, [{"id": 1, "c": "ok"}])
+
+    with pytest.raises(OperatorError, match=r"column c of table public\.t was mood and is text now"):
+        reshape(table, after, None, Commit("p", step=SHAPE))
+
+
 def test_small_numeric_of_which_spark_may_make_an_exponent_is_left_to_the_driver(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,8 +13,8 @@ from walbridge.spark_consumer.fold.shape import ShapeSteps, TableShape, shape_st
 
 
 def steps(old: Sequence[Column], new: Sequence[Column]) -> ShapeSteps:
-    found, wanted = (TableShape(relation(columns)).fields for columns in (old, new))
-    return shape_steps(found, wanted, "public.t")
+    found, wanted = (TableShape(relation(columns)) for columns in (old, new))
+    return shape_steps(found.fields, wanted.fields, "public.t", labels=found.labels)
 
 
 ID = column("id", "int4", is_key=True, attnum=1)
@@ -132,6 +132,17 @@ WIDER = [
     ("numeric", "price", numeric(10, 2), -1),
     ("numeric", "price", numeric(8, 2), -1),
     ("price", "numeric", -1, numeric(12, 2)),
+    ("_int2", "_int8", -1, -1),
+    ("_int4", "_int8", -1, -1),
+    ("uuid", "text", -1, -1),
+    ("jsonb", "varchar", -1, -1),
+    ("varchar", "json", 14, -1),
+    ("_uuid", "_varchar", -1, -1),
+    ("_varchar", "_text", 14, -1),
+    ("_varchar", "_varchar", 14, 24),
+    ("mood", "text", -1, -1),
+    ("mood", "varchar", -1, -1),
+    ("_mood", "_text", -1, -1),
 ]
 OTHER = [
     ("int8", "int4", -1, -1),
@@ -159,6 +170,16 @@ OTHER = [
     ("int8", "whole", -1, -1),
     ("price", "numeric", -1, numeric(9, 2)),
     ("hstore", "note", -1, -1),
+    ("_int8", "_int4", -1, -1),
+    ("_float4", "_float8", -1, -1),
+    ("uuid", "varchar", -1, 14),
+    ("text", "uuid", -1, -1),
+    ("_varchar", "_varchar", 24, 14),
+    ("mood", "varchar", -1, 14),
+    ("mood", "json", -1, -1),
+    ("text", "mood", -1, -1),
+    ("feeling", "text", -1, -1),
+    ("box", "text", -1, -1),
 ]
 
 
