@@ -38,7 +38,7 @@ class BatchEnds:
         if not out.holds_part or not self._transactions.has_changes:  # what it holds may be messages of no transaction
             # Else a complete cut would make progress forget how far the split transaction went.
             if out.tracker.progress.split is None:
-                self._cuts.close()
+                self._cuts.close(may_wait=True)
                 out.begin_transaction()
         elif self._transactions.publishes and out.age_s >= min(age_max_s, out.age_max_s):
             self.split()
