@@ -65,6 +65,7 @@ class SessionParts:
             counts_events=settings.topics.transaction_topic,
         )
         self.fast_path = FastPath(out, self.transactions)
+        watch.doubts.labels.on_noted = self.fast_path.forget
         self.followed = FollowedTables(tables, self.fast_path, self.transactions, progress.relation_ids)
         self.announced = AnnouncedTables(self.followed, watch)
         relations = SessionRelations(self.announced.receive, self.fast_path.forget)

@@ -16,8 +16,9 @@ import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.troubles import after_trouble, is_copied_too_often
-from walbridge.producer.errors.tables import TableRewritten
+from walbridge.producer.errors.tables import TableRewritten, labels_changed
 from walbridge.producer.errors.topics import TopicLost
+from walbridge.producer.guards.doubts.new_labels import Row, tuples_of
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.announced_tables import AnnouncedTables
@@ -77,6 +78,25 @@ class TableTrouble:
     def write(self, relation_id: int, transaction: OpenTransaction) -> None:
         """The stream brings a change of this table, the first one behind a TRUNCATE at least."""
         self._watch.doubts.write(relation_id, transaction.begin.xid)
+
+    def looks_at_labels(self, relation_id: int, transaction: OpenTransaction) -> bool:
+        """Whether each row of the table in this transaction is to be shown to ``leave_for_label``."""
+        return self._watch.doubts.labels.awaits(relation_id, transaction.begin.final_lsn)
+
+    def leave_for_label(self, change: Row, transaction: OpenTransaction) -> bool:
+        """Whether a row holds a label that is called otherwise now: then its table was left before it.
+
+        Raises:
+            RetryableError, OperatorError: the server is away or refuses; or settings say that this stops all.
+        """
+        relation_id = change.relation_id
+        if not self.looks_at_labels(relation_id, transaction):
+            return False
+        relation = self._tables.writers.of(relation_id).relation
+        if self._watch.doubts.labels.are_known(relation.table, tuples_of(change)):
+            return False
+        self.leave(relation, transaction.position, labels_changed(relation.table.qualified_name))
+        return True
 
     def end_at(self, lsn: Lsn) -> None:
         """The open batch ends there: its cut says of which tables that is the last LSN.

@@ -218,7 +218,7 @@ NOTICED = {
         test_column_numbers.test_value_of_older_rows_is_recorded_with_a_column_that_came_and_holds_on,
     ),
     "a column is remembered before what older rows have in it is told": Noticed(
-        Mutant(Doubts.compare_storage, " or relation_id in untold", ""),
+        Mutant(Doubts.compare_storage, " or relation_id in held", ""),
         test_doubts.test_column_with_a_value_is_told_before_its_files_are_remembered,
     ),
     "a column that was told without what older rows have in it is no doubt": Noticed(

@@ -28,6 +28,7 @@ from walbridge.producer.guards.doubts.added_values import AddedValues
 from walbridge.producer.guards.doubts.dropped_expressions import tables_with_dropped
 from walbridge.producer.guards.doubts.kept_casts import NO_ENUMS, Enums
 from walbridge.producer.guards.doubts.keys_made_again import KeysMadeAgain
+from walbridge.producer.guards.doubts.new_labels import NewLabels
 from walbridge.producer.guards.doubts.partition_rows import PartitionRows
 from walbridge.producer.guards.doubts.rewrites import as_text, by_relation, from_text
 from walbridge.producer.guards.doubts.told_rewrites import ToldRewrites
@@ -66,10 +67,10 @@ class Doubts:
         self.is_told = False
         """Whether the source tells DDL as rows in the stream: those say of which position a doubt is."""
         self._told = ToldRewrites()
-        may_mark = not settings.postgres.two_phase
-        self._partitions = PartitionRows(connection, tracker, self._name, may_mark=may_mark)
+        self._partitions = PartitionRows(connection, tracker, self._name, may_mark=not settings.postgres.two_phase)
         self._added = AddedValues(self._publications, connection, tables)
         self._keys = KeysMadeAgain(tables, tracker, lambda: insert_lsn(connection))
+        self.labels = NewLabels(connection, lambda: insert_lsn(connection))
         self._untold: set[int] = set()
         """Tables that got a column in which older rows have a value, which no version of them tells yet."""
 
@@ -123,6 +124,7 @@ class Doubts:
     def take(self, end: Lsn) -> dict[int, OperatorError]:
         """All of them, each told once, to be said in the cut that is made next, which ends there."""
         doubted, self._doubted = self._truncations.take(end) | self._doubted, {}
+        self.labels.pass_to(end)
         if self._options:
             self._tracker.remember_options(self._options)
             self._options = {}
@@ -193,6 +195,7 @@ class Doubts:
         dropped = tables_with_dropped(self._connection, known, found, self._publications)
         columns |= {each: expression_dropped(self._name(each)) for each in dropped}
         self._untold = (self._untold - wanted) | untold
+        held = untold | self.labels.compare(known, found)
         reasons: dict[int, OperatorError] = {}
         unexplained: dict[int, tuple[list[TableFile], OperatorError]] = {}
         others = {}
@@ -204,7 +207,7 @@ class Doubts:
             elif reason is not None:
                 reasons[relation_id] = reason
             # Remembered as it is now, it would be no doubt any more after a restart.
-            elif relation_id in self._doubted or relation_id in untold:
+            elif relation_id in self._doubted or relation_id in held:
                 continue
             elif tables[relation_id].storage != (storage := self._remembered(relation_id, known[relation_id], now)):
                 others[relation_id] = replace(tables[relation_id], storage=storage)

@@ -1,0 +1,54 @@
+"""A label that came and was renamed while nobody looked has its table copied again, one that only came has not (I8)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.tables.test_unsaid_rows import act, check_copied
+from tests.fix_producer import ProducerUnderTest
+
+pytestmark = pytest.mark.fault
+
+TABLE = """
+    CREATE TYPE {0}_e AS ENUM ('sad', 'ok'); CREATE DOMAIN {0}_d AS {0}_e;
+    CREATE TABLE {0} (id int PRIMARY KEY, v {1}); INSERT INTO {0} VALUES (1, {2}), (2, NULL)"""
+COLUMNS = {"enum": ("{0}_e", "'ok'", "'late'"), "domain": ("{0}_d", "'ok'", "'late'")}
+COLUMNS |= {"array": ("{0}_e[]", "'{{ok,sad}}'", "'{{ok,late}}'")}
+USED = "ALTER TYPE {0}_e ADD VALUE 'late'; UPDATE {0} SET v = {1} WHERE id = 1; INSERT INTO {0} VALUES (3, {1})"
+ACTS = {
+    "came": (USED, False),
+    "came and was renamed": (f"{USED}; ALTER TYPE {{0}}_e RENAME VALUE 'late' TO 'later'", True),
+    "came and was renamed before its rows": (
+        "ALTER TYPE {0}_e ADD VALUE 'later'; ALTER TYPE {0}_e RENAME VALUE 'later' TO 'late'; "
+        "UPDATE {0} SET v = {1} WHERE id = 1",
+        False,
+    ),
+    "came to another label's name": (
+        f"{USED}; ALTER TYPE {{0}}_e RENAME VALUE 'late' TO 'later'; ALTER TYPE {{0}}_e ADD VALUE 'latest'; "
+        "DELETE FROM {0} WHERE id = 3",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_label_that_came_and_was_renamed_while_nobody_looked_has_its_table_copied_again(
+    producer: ProducerUnderTest, *, binary: bool
+) -> None:
+    producer.settings["postgres"] = {"binary": binary}
+    columns = {name: each for name, each in COLUMNS.items() if not (binary and name == "array")}
+    cases = {f"t{n}_{column}": (column, what) for n, what in enumerate(ACTS) for column in columns}
+    for name, (column, _) in cases.items():
+        of, value, _ = COLUMNS[column]
+        producer.database.execute(TABLE.format(name, of.format(name), value.format()))
+    producer.publish(*cases)
+    running = producer.start_streaming()
+    producer.check_equal()
+    running.stop()
+    for name, (column, what) in cases.items():
+        act(producer, ACTS[what][0].format(name, COLUMNS[column][2].format()))
+    running = producer.start_streaming()
+    check_copied(producer, running, {name: ACTS[what][1] for name, (_, what) in cases.items()})
+    for name in cases:
+        producer.database.execute(f"UPDATE {name} SET id = id + 10")
+    producer.check_equal()
