@@ -38,7 +38,8 @@ def is_key_of(
 ) -> bool:
     """Whether the key of that version, which has one, is the key that the table has now.
 
-    The table may have had another name then. Its key schema has that name as its namespace, which is not compared.
+    The table may have had another name then. Its key schema has that name as its namespace, which is not compared. Nor
+    is a column's number that one of the two lacks: the catalogue may have forgotten the table since.
 
     Args:
         forms: whether a registry is to know it, as ``revision_field`` has it; the version's key is in one of these.
@@ -48,7 +49,19 @@ def is_key_of(
     ours = (each["name"] for each in key["fields"] if "pg.name" not in each and each["name"] != "_exceptional")
     revision = next((int(name.rpartition("_")[2]) for name in ours), 0)
     wanted = [key_schema(pipeline, table, revision, is_registered=each) for each in forms]
-    return any(each is not None and {**each, "namespace": key["namespace"]} == key for each in wanted)
+    return any(each is not None and _is_same_key(each, key) for each in wanted)
+
+
+def _is_same_key(one: Json, other: Json) -> bool:
+    fields, known = one["fields"], other["fields"]
+    return len(fields) == len(known) and all(map(_is_same_field, fields, known))
+
+
+def _is_same_field(one: Json, other: Json) -> bool:
+    number = "pg.attnum"
+    if number in one and number in other:
+        return bool(one == other)
+    return {**one, number: None} == {**other, number: None}
 
 
 class RelationCache:

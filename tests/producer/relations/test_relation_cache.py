@@ -175,10 +175,7 @@ def test_a_partitioned_table_that_was_recorded_without_saying_so_gets_another_ve
 @pytest.mark.parametrize("is_first_registered", [False, True])
 def test_version_of_a_registry_keeps_the_form_that_it_was_recorded_in(is_first_registered: bool) -> None:
     """Also the one of earlier code, of which the topic is full: neither schema nor keys become others."""
-    wider = table(
-        replace(ORDERS.columns[0], attnum=7), column("price", 1700, numeric_typmod(12, 2)), column("note", TEXT)
-    )
-    narrow = table(ORDERS.columns[0], *wider.columns[1:])
+    narrow, wider = KEYED_AND_WIDE
     (first,) = versions(narrow)
     cache = read_back(first)
     second = cache.version_of(wider, TOPIC, is_registered=is_first_registered)
@@ -298,3 +295,15 @@ def test_key_of_a_version_is_told_whatever_the_table_is_called() -> None:
     assert not is_key_of(record, revised.table, "p")
     assert not is_key_of(revised, record.table, "p")
     assert not is_key_of(record, table(column("number", 1700, numeric_typmod(10, 2), is_key=True)), "p")
+
+
+def test_key_stays_where_the_catalogue_has_forgotten_the_numbers_of_its_columns() -> None:
+    """I3: of a table that was dropped before its changes were read."""
+    numbered = table(replace(ORDERS.columns[0], attnum=1), *ORDERS.columns[1:])
+    cache = read_back(*versions(numbered))
+
+    unknown = cache.version_of(CHANGES["column"], TOPIC)
+    other = cache.version_of(table(replace(ORDERS.columns[0], attnum=2), *ORDERS.columns[1:]), TOPIC)
+
+    assert unknown.key_schema_id == cache.records()[0].key_schema_id
+    assert other.key_schema_id != unknown.key_schema_id
