@@ -125,14 +125,9 @@ class CutMaker:
         """
         if not self._out.is_open:
             return
-        if (end_lsn := self._out.batch.end_lsn) is not None:
-            may_wait = may_wait and self._out.may_stay_open
-            if may_wait and self._waits(end_lsn):
-                return
-            self._watch.look_before_cut()
-            if may_wait and self._waits(end_lsn):
-                return
-        self.close_looked()
+        end_lsn = self._out.batch.end_lsn
+        if end_lsn is None or self._look(end_lsn, may_wait=may_wait and self._out.may_stay_open):
+            self.close_looked()
 
     def close_looked(self) -> None:
         """End the open batch, where a look was taken since the stream was received up to its end."""
@@ -149,17 +144,21 @@ class CutMaker:
 
         False where that is to wait for a moment, as in ``close``.
         """
-        now_s, received = time.monotonic(), self._stream.received
+        now_s = time.monotonic()
         self._waits_since_s = min(self._waits_since_s, now_s)
         may_wait = now_s - self._waits_since_s < WAIT_S
         self.close(may_wait=may_wait)
-        if self._out.is_open or (may_wait and self._waits(received)):
-            return False
-        self._watch.look_before_cut()
-        if may_wait and self._waits(received):
+        if self._out.is_open or not self._look(self._stream.received, may_wait=may_wait):
             return False
         self._waits_since_s = math.inf
         return True
+
+    def _look(self, end: Lsn, *, may_wait: bool) -> bool:
+        """Look before a cut that ends there; False where it is to wait instead."""
+        if may_wait and self._waits(end):
+            return False
+        self._watch.look_before_cut()
+        return not (may_wait and self._waits(end))
 
     def _waits(self, end: Lsn) -> bool:
         """Whether what the stream brings next may spare a cut that ends there to call a table stale."""
