@@ -26,20 +26,17 @@ class Keepalives:
     def receive(self, frame: PrimaryKeepalive) -> None:
         """One of them."""
         self._stream.note_received(frame.wal_end)
-        if frame.reply_requested:
-            is_outside = self._transactions.open is None
-            # A server that shuts down waits until all that it sent is confirmed (PostgreSQL walsender.c, WalSndDone):
-            # what is open is closed now, and not when it is full.
+        is_outside = self._transactions.open is None
+        # A server that shuts down waits until all that it sent is confirmed (PostgreSQL walsender.c, WalSndDone):
+        # what is open is closed now, and not when it is full.
+        if frame.reply_requested and is_outside:
+            self._ends.close()
+        if frame.reply_requested and time.monotonic() - self._cuts.last_cut_s >= REPLY_INTERVAL_S:
             if is_outside:
-                self._ends.close()
-            if time.monotonic() - self._cuts.last_cut_s >= REPLY_INTERVAL_S:
-                if is_outside:
-                    self._cuts.idle_cut(asked=True)
-                self._stream.send_status()
-            else:
-                # The server asks once and then waits: answer after this interval, not only when the next status is due.
-                self._stream.owe_status(REPLY_INTERVAL_S)
+                self._cuts.idle_cut(asked=True)
+            self._stream.send_status()
         else:
-            # Until 12 it tells no more of what it decodes before it hears from us (walsender.c, WalSndWaitForWal).
+            # The server asks once and then waits: answer after this interval, not only when the next status is due.
+            # Until 12 it also waits where it does not ask, before it tells more of what it decodes (WalSndWaitForWal).
             self._stream.owe_status(REPLY_INTERVAL_S)
         self._stream.keep_alive()
