@@ -31,6 +31,12 @@ Field = bytes | Binary | Unsent
 """Text, unless it says otherwise. One tuple may mix all kinds."""
 
 
+def sent_bytes(field: Field) -> bytes | None:
+    """What was sent of a field, in either format; None where nothing was."""
+    found = field.data if isinstance(field, Binary) else field
+    return found if isinstance(found, bytes) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Begin:
     final_lsn: Lsn  # of the commit record: equals Commit.commit_lsn

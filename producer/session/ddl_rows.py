@@ -18,7 +18,7 @@ from walbridge.producer.errors.tables import partitions_changed, table_rewritten
 from walbridge.producer.guards.doubts.kept_casts import NO_ENUMS, Enums, labels_cast, reads_otherwise
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.pgoutput.decoder import decode_tuple
-from walbridge.producer.pgoutput.messages import Binary, Insert, Relation, Truncate
+from walbridge.producer.pgoutput.messages import Insert, Relation, Truncate, sent_bytes
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.left_out_tables import Change, LeftOutTables
 from walbridge.producer.session.table_trouble import TableTrouble
@@ -140,9 +140,8 @@ class DdlRows:
 def _told(relation: Relation, change: Insert) -> ToldDdl | None:
     places = [place for place, column in enumerate(relation.columns) if column.name == DDL_COLUMN]
     fields = decode_tuple(change.new)
-    value = fields[places[0]] if places and places[0] < len(fields) else None
-    text = value.data if isinstance(value, Binary) else value
-    told = parse_told(text.decode(errors="replace")) if isinstance(text, bytes) else None
+    text = sent_bytes(fields[places[0]]) if places and places[0] < len(fields) else None
+    told = None if text is None else parse_told(text.decode(errors="replace"))
     if told is None:
         log.debug("a row about DDL that this version does not read")
     return told
