@@ -20,16 +20,30 @@ from walbridge.producer.postgres.facts import RowVersion, TableStorage, UsedType
 
 def is_printed_otherwise(before: TableStorage, now: TableStorage) -> bool:
     """Whether a label or an attribute that rows may hold is called otherwise, or is gone; not so with its column."""
-    types = {each.partition("-")[0] for each in now.labels}
-    return any(each.partition("-")[0] in types for each in before.labels - now.labels)
+    types = _types_of(now.labels)
+    return any(type_of(each) in types for each in before.labels - now.labels)
 
 
 def new_types(before: TableStorage, now: TableStorage) -> set[int]:
     """Types of columns, or within them, that no column was of when the table was last looked at."""
     if not before.files or not before.knows_labels:
         return set()  # it was not, or by earlier code
-    known = {each.partition("-")[0] for each in before.labels}
-    return {int(each.partition("-")[0]) for each in now.labels if each.partition("-")[0] not in known}
+    return _types_of(now.labels) - _types_of(before.labels)
+
+
+def new_facts(before: TableStorage, now: TableStorage) -> frozenset[str]:
+    """What is said of types that the table had when it was last looked at, and was not said then."""
+    types = _types_of(before.labels) if before.files and before.knows_labels else set()
+    return frozenset(each for each in now.labels - before.labels if type_of(each) in types)
+
+
+def type_of(fact: str) -> int:
+    """Of which type one of ``TableStorage.labels`` is."""
+    return int(fact.partition("-")[0])
+
+
+def _types_of(facts: Iterable[str]) -> set[int]:
+    return {type_of(each) for each in facts}
 
 
 def is_altered_since(used: UsedType, seen: Snapshot | None = None) -> bool:

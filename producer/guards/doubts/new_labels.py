@@ -15,8 +15,9 @@ dimensions.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from walbridge.producer.guards.doubts.altered_types import new_facts
 from walbridge.producer.pgoutput.decoder import decode_tuple
-from walbridge.producer.pgoutput.messages import Binary, Delete, Field, Insert, Update
+from walbridge.producer.pgoutput.messages import Delete, Field, Insert, Update, sent_bytes
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import TableStorage
@@ -33,12 +34,6 @@ def tuples_of(change: Row) -> list[bytes]:
     new = [] if isinstance(change, Delete) else [change.new]
     old = [] if isinstance(change, Insert) else [change.key, change.old]
     return [*new, *(each for each in old if each is not None)]
-
-
-def new_facts(before: TableStorage, now: TableStorage) -> frozenset[str]:
-    """What is said of types that the table had before, and was not."""
-    types = {each.partition("-")[0] for each in before.labels} if before.files and before.knows_labels else set()
-    return frozenset(each for each in now.labels - before.labels if each.partition("-")[0] in types)
 
 
 class NewLabels:
@@ -59,13 +54,14 @@ class NewLabels:
 
     def compare(self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]) -> set[int]:
         """Note new labels of these tables; those of which nothing may be remembered yet."""
-        for relation_id, now in found.items():
-            new = new_facts(known[relation_id], now)
-            if new and new != self._noted.get(relation_id):
-                self._until[relation_id] = self._insert_lsn()
-                self._types.clear()
-                self.on_noted(relation_id)
-            self._noted[relation_id] = new
+        facts = {each: new_facts(known[each], now) for each, now in found.items()}
+        noted = [each for each, new in facts.items() if new and new != self._noted.get(each)]
+        self._noted |= facts
+        if noted:
+            self._until |= dict.fromkeys(noted, self._insert_lsn())
+            self._types.clear()
+        for relation_id in noted:
+            self.on_noted(relation_id)
         return self._until.keys() & found.keys()
 
     def pass_to(self, end: Lsn) -> None:
@@ -98,7 +94,7 @@ class NewLabels:
             if facts.kind == "a":
                 of, texts = self._enum(facts.element_type), _elements(value)
             else:
-                of, texts = self._enum(column.type_oid), [_text(value)]
+                of, texts = self._enum(column.type_oid), [sent_bytes(value)]
             if of is not None:
                 yield from ((of, text.decode()) for text in texts if text is not None)
 
@@ -113,11 +109,6 @@ class NewLabels:
         wanted = {column.type_oid for column in table.columns if column.type_oid >= FIRST_USER_OID}
         if wanted - self._types.keys():
             self._types |= catalog.type_facts(self._connection, wanted)
-
-
-def _text(value: Field) -> bytes | None:
-    found = value.data if isinstance(value, Binary) else value
-    return found if isinstance(found, bytes) else None
 
 
 def _elements(value: Field) -> list[bytes | None]:

@@ -12,7 +12,9 @@ that type any more.
 
 from collections.abc import Callable, Iterable, Mapping
 
+from walbridge.producer.guards.doubts.altered_types import type_of
 from walbridge.producer.guards.doubts.kept_casts import NO_ENUMS, Enums
+from walbridge.producer.guards.doubts.rewrites import by_relation
 from walbridge.producer.postgres.facts import TableFile, TableStorage
 
 LabelsOf = Callable[[Enums], frozenset[str]]
@@ -51,9 +53,7 @@ class ToldRewrites:
             labels_of: asked once the catalogue shows these rewrites.
         """
         for relation_id in self._became.keys() & found.keys():
-            files = {file.relation_id: file for file in known[relation_id].files}
-            now = next((each for each in found[relation_id].files if each.relation_id == relation_id), None)
-            before = files.get(relation_id)
+            before, now = (by_relation(each[relation_id]).get(relation_id) for each in (known, found))
             enums = self._enums_between(before, now) if before is not None and now is not None else None
             if enums and not _are_known(enums, known[relation_id].labels, labels_of(enums)):
                 del self._became[relation_id]
@@ -76,6 +76,5 @@ class ToldRewrites:
 def _are_known(enums: Enums, known: frozenset[str], now: frozenset[str]) -> bool:
     """Whether all labels are those that were known, and as they were written then: one that came since may have been
     renamed, too."""
-    types = {str(each) for each in enums}
-    told = {each for each in known if each.partition("-")[0] in types}
-    return told == now and {each.partition("-")[0] for each in told} == types
+    told = {each for each in known if type_of(each) in enums}
+    return told == now and {type_of(each) for each in told} == enums

@@ -9,7 +9,8 @@ import pytest
 
 from tests.producer.kept import CONNECTION
 from tests.producer.pgoutput.encoder import tuple_data
-from walbridge.producer.guards.doubts.new_labels import NewLabels, new_facts, tuples_of
+from walbridge.producer.guards.doubts.altered_types import new_facts
+from walbridge.producer.guards.doubts.new_labels import NewLabels, tuples_of
 from walbridge.producer.pgoutput.messages import Binary, Delete, Insert, Unsent, Update
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.facts import TableFile, TableStorage
