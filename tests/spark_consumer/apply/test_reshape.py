@@ -193,6 +193,13 @@ def test_first_timestamp_without_a_zone_comes_to_a_table_that_executors_rewrite(
     assert kept == [[datetime.datetime(2024, 2, 29, 1, 2, 3)]]
 
 
+@pytest.fixture(params=[False, True])
+def by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Appliers:
+    """delta-rs alone, and executors, which take tables of any size."""
+    monkeypatch.setattr(appliers, "REWRITTEN_BYTES_MIN", 0)
+    return Appliers(BY_SPARK, request.getfixturevalue("spark")) if request.param else Appliers()
+
+
 LIMITED = [
     column("n", "numeric", typmod=(12 << 16 | 4) + 4, attnum=2),
     column("small", "numeric", typmod=(5 << 16 | 5) + 4, attnum=3),
@@ -211,20 +218,15 @@ NUMBERS: list[dict[str, Any]] = [
 TEXTS = [("1.5000", "0.00001"), ("0.0000", "-0.10000"), ("-99999999.9999", "NaN"), ("-Infinity", None), (None, None)]
 
 
-@pytest.mark.parametrize("is_by_executors", [False, True])
-def test_numeric_that_loses_its_limit_is_the_text_that_postgres_prints(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_by_executors: bool
-) -> None:
+def test_numeric_that_loses_its_limit_is_the_text_that_postgres_prints(tmp_path: Path, by: Appliers) -> None:
     """I8: with the zeros of its scale, as rows that are written later have it; NaN is a value like any then."""
-    monkeypatch.setattr(appliers, "REWRITTEN_BYTES_MIN", 0)
-    by = Appliers(BY_SPARK, request.getfixturevalue("spark")) if is_by_executors else Appliers()
     on = column("on", "date", attnum=4)
     before, after = (TableShape(relation([ID, *of, on], revision=at)) for at, of in enumerate((LIMITED, FREE)))
     table = table_of(tmp_path, before, [{"id": n} | of for n, of in enumerate(NUMBERS)])
 
     reshape(table, after, before, Commit("p", step=SHAPE), by)
 
-    assert is_by_spark(table) is is_by_executors
+    assert is_by_spark(table) is (by.spark is not None)
     kept = table.query("SELECT * FROM target ORDER BY id").read_all().to_pylist()
     assert [(row["m`n"], row["small"]) for row in kept] == TEXTS
     assert [row["_walbridge"]["exceptional"] for row in kept] == [None, None, [("on", "infinity")], None, None]
@@ -233,13 +235,8 @@ def test_numeric_that_loses_its_limit_is_the_text_that_postgres_prints(
     assert table.version == at_rest
 
 
-@pytest.mark.parametrize("is_by_executors", [False, True])
-def test_integers_of_arrays_become_wider_and_labels_texts(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_by_executors: bool
-) -> None:
+def test_integers_of_arrays_become_wider_and_labels_texts(tmp_path: Path, by: Appliers) -> None:
     """I8: an array of several dimensions is a text beside its column, which Postgres prints as before."""
-    monkeypatch.setattr(appliers, "REWRITTEN_BYTES_MIN", 0)
-    by = Appliers(BY_SPARK, request.getfixturevalue("spark")) if is_by_executors else Appliers()
     shapes = [("_int4", "mood", "_mood", "_int2"), ("_int8", "text", "_varchar", "_int4")]
     before, after = (
         TableShape(relation([ID, *(column(f"c{at}", of, attnum=2 + at) for at, of in enumerate(types))], revision=n))
@@ -251,7 +248,7 @@ def test_integers_of_arrays_become_wider_and_labels_texts(
 
     reshape(table, after, before, Commit("p", step=SHAPE), by)
 
-    assert is_by_spark(table) is is_by_executors
+    assert is_by_spark(table) is (by.spark is not None)
     assert table.fields == after.fields
     kept = table.query("SELECT * FROM target ORDER BY id").read_all().to_pylist()
     assert [{name: each[name] for name in row} for each in kept] == [row, dict.fromkeys(row) | {"c3": [-3]}]
