@@ -34,6 +34,10 @@ COPY_ALL_FIRST = (
 START_REGISTRY = "start the schema registry, or correct [topics] registry_url"
 START_BROKER = "start the broker, or correct [kafka] bootstrap_servers"
 LET_IN = "correct [kafka.client]: security.protocol, sasl.* and ssl.*, and the files of client_files"
+WAIT_FOR_LOCK = (
+    "wait until nobody alters a published table, or end the session that does: SELECT pid, relation::regclass FROM "
+    "pg_locks WHERE mode = 'AccessExclusiveLock'"
+)
 MEND_PROPERTY = "mend that property in walbridge.toml"
 NEWER_WALBRIDGE = "run the version of walbridge that wrote it, or a newer one"
 
@@ -58,6 +62,10 @@ class RegistryAway(RetryableError):
     """The schema registry is away."""
 
 
+class TableLocked(RetryableError):
+    """Postgres is there, but another session has held a lock on a table for longer than we wait."""
+
+
 class KafkaRefuses(KafkaAway):
     """It is there, but does not let us in: a password may be wrong, or it is about to start."""
 
@@ -68,6 +76,8 @@ def back_again(away: RetryableError, otherwise: str) -> str:
         return LET_IN
     if isinstance(away, KafkaAway):
         return START_BROKER
+    if isinstance(away, TableLocked):
+        return WAIT_FOR_LOCK
     return START_REGISTRY if isinstance(away, RegistryAway) else otherwise
 
 

@@ -14,7 +14,8 @@ import psycopg
 from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.postgres.facts import ColumnFacts, Membership, PublishedTable, TableFacts
 from walbridge.producer.postgres.publications.combined_publications import OPERATIONS, row_filter_of, sent_by_name
-from walbridge.producer.postgres.server_errors import TableLocked, classified
+from walbridge.producer.postgres.server_errors import classified
+from walbridge.schemas.errors import TableLocked
 from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
 from walbridge.schemas.told_ddl import NOT_DDL_TABLE
 
@@ -48,7 +49,9 @@ def waiting_for_locks(connection: psycopg.Connection[Any]) -> Iterator[None]:
     try:
         yield
     finally:
-        rows_of(connection, set_timeout, ("0",))
+        # A transaction that has failed takes the setting back itself, at its end.
+        if connection.info.transaction_status != psycopg.pq.TransactionStatus.INERROR:
+            rows_of(connection, set_timeout, ("0",))
 
 
 def setting(connection: psycopg.Connection[Any], name: str) -> str:
@@ -94,6 +97,9 @@ def published_tables(connection: psycopg.Connection[Any], publications: Publicat
     """The tables that these publications publish together, in name order, with column lists and row filters.
 
     Generated columns come from Postgres 18 on only, though 15 names them among the published.
+
+    Raises:
+        TableLocked: one of them is being altered, which may take hours: from 16 on the server opens each to list it.
     """
     version = connection.info.server_version
     query = _PUBLISHED.format(
@@ -106,7 +112,12 @@ def published_tables(connection: psycopg.Connection[Any], publications: Publicat
         others=NOT_DDL_TABLE,
     )
     rows: dict[int, list[tuple[Any, ...]]] = {}
-    for row in rows_of(connection, query, (list(publications),)):
+    try:
+        with waiting_for_locks(connection):
+            found = rows_of(connection, query, (list(publications),))
+    except TableLocked:
+        raise TableLocked("a published table is locked by another session, as while it is altered") from None
+    for row in found:
         rows.setdefault(row[0], []).append(row)
     sent = sent_by_name({oid: of[0][5] for oid, of in rows.items()})
     return [_published(of) for oid, of in rows.items() if oid in sent]
@@ -136,10 +147,9 @@ def _membership(
 def published_tables_unless_locked(
     connection: psycopg.Connection[Any], publications: Publications
 ) -> list[PublishedTable] | None:
-    """The same; None where one of them is being altered, which may take hours: the server opens each to list it."""
+    """The same; None where one of them is being altered."""
     try:
-        with waiting_for_locks(connection):
-            return published_tables(connection, publications)
+        return published_tables(connection, publications)
     except TableLocked:
         return None
 

@@ -9,12 +9,8 @@ from psycopg import pq
 
 from walbridge.producer.errors.remedies import BINARY_OFF
 from walbridge.producer.postgres import certificates
-from walbridge.schemas.errors import OperatorError, RetryableError, StreamLost
+from walbridge.schemas.errors import OperatorError, RetryableError, StreamLost, TableLocked
 from walbridge.schemas.told_ddl import DDL_PUBLICATION
-
-
-class TableLocked(RetryableError):
-    """Another session has held a lock on the table for longer than we wait."""
 
 
 class DdlPublicationMissing(RetryableError):

@@ -30,6 +30,8 @@ class Reached:
     identity: ServerIdentity | None = None
     slot_state: SlotState | None = None
     tables: list[PublishedTable] = field(default_factory=list)
+    is_locked: bool = False
+    """Whether a published table is being altered, so that nobody can tell which are published."""
     counts: dict[str, int] | None = None
     progress: Progress | None = None
     relations: list[RelationRecord] = field(default_factory=list)
@@ -60,7 +62,8 @@ def reach_postgres(reached: Reached) -> Iterator[Finding]:
         info = connection.info
         yield ok(server.AREA, f"reachable: database {info.dbname} at {info.host}:{info.port}, as {info.user}")
         reached.slot_state = slot.inspect(connection, postgres.slot)
-        reached.tables = catalog.published_tables(connection, postgres.publication_names)
+        published = catalog.published_tables_unless_locked(connection, postgres.publication_names)
+        reached.tables, reached.is_locked = published or [], published is None
         # Last: without both answers a slot or tables would seem to be missing.
         reached.connection = connection
         on_failure.pop_all()

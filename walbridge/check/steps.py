@@ -50,11 +50,13 @@ def _role(reached: Reached) -> Iterator[Finding]:
         finally:
             walsender.finish()
         yield ok(role.AREA, "may replicate")
-    yield from role.role_findings(reached.connected, reached.tables)
+    if not reached.is_locked:
+        yield from role.role_findings(reached.connected, reached.tables)
 
 
 def _publication(reached: Reached) -> Iterator[Finding]:
-    for name in reached.settings.postgres.publication_names:
+    names = () if reached.is_locked else reached.settings.postgres.publication_names
+    for name in names:
         facts = publication.publication_facts(reached.connected, name)
         yield from publication.publication_findings(
             name, facts, reached.settings, reached.tables, is_followed=reached.streams is not None
@@ -73,6 +75,8 @@ def _session(reached: Reached) -> Iterator[Finding]:
 
 def _tables(reached: Reached) -> Iterator[Finding]:
     connection = reached.connected
+    if reached.is_locked:
+        return iter((tables.locked(),))
     names = reached.settings.postgres.publication_names
     facts = publication.combined([publication.publication_facts(connection, name) for name in names])
     named = {record.table.relation_id for record in reached.relations} if reached.progress else set()

@@ -14,12 +14,12 @@ from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.catalog import published_tables_unless_locked
 from walbridge.producer.postgres.connection import connect_sql
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.server_errors import TableLocked, classified
+from walbridge.producer.postgres.server_errors import classified
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.table_reads.table_size import table_sizes
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.control.table_progress import COPYING
-from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.errors import OperatorError, RetryableError, TableLocked
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.tables.known import KnownTable, known_tables

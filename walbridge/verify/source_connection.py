@@ -8,10 +8,12 @@ import psycopg
 from psycopg.rows import dict_row
 
 from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import WAIT_FOR_LOCK, OperatorError
 from walbridge.verify.errors import TableNotCompared
 
 Connection: TypeAlias = "psycopg.Connection[dict[str, Any]]"
+LOCKED_S = 10
+"""So long a table that is being altered is waited for, which may take hours."""
 # What a value's text depends on; row_security would hide rows that the WAL shows.
 _SESSION = {
     "DateStyle": "ISO",
@@ -23,7 +25,7 @@ _SESSION = {
     "search_path": "",
     "row_security": "off",
     "statement_timeout": "0",
-    "lock_timeout": "0",
+    "lock_timeout": f"{LOCKED_S}s",
     "idle_in_transaction_session_timeout": "0",
 }
 _READABLE = (
@@ -48,7 +50,7 @@ def connected(dsn: str, timeout_s: int) -> Iterator[Connection]:
                 connection.execute("SELECT set_config(%s, %s, false)", (name, value))
             yield connection
     except psycopg.Error as error:
-        raise OperatorError(_could_not_be_read(error), remedy=_READABLE) from error
+        raise OperatorError(_could_not_be_read(error), remedy=_remedy(error)) from error
 
 
 @contextmanager
@@ -63,7 +65,7 @@ def of_its_tables(connection: Connection) -> Iterator[None]:
     except psycopg.Error as error:
         if connection.closed:
             raise
-        raise TableNotCompared(_could_not_be_read(error), remedy=_READABLE) from error
+        raise TableNotCompared(_could_not_be_read(error), remedy=_remedy(error)) from error
 
 
 def _connect(dsn: str, timeout_s: int) -> Connection:
@@ -82,7 +84,14 @@ def _connect(dsn: str, timeout_s: int) -> Connection:
 
 
 def _could_not_be_read(error: psycopg.Error) -> str:
+    if isinstance(error, psycopg.errors.LockNotAvailable):
+        return f"a published table is locked by another session, as while it is altered: waited for {LOCKED_S} s"
     return f"Postgres could not be read: {_reason(error)}"
+
+
+def _remedy(error: psycopg.Error) -> str:
+    is_locked = isinstance(error, psycopg.errors.LockNotAvailable)
+    return f"{WAIT_FOR_LOCK}; then run walbridge verify again" if is_locked else _READABLE
 
 
 def _reason(error: psycopg.Error) -> str:

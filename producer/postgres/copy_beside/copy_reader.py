@@ -36,10 +36,9 @@ from walbridge.producer.postgres.copy_beside.encoded_chunk import chunk_answers,
 from walbridge.producer.postgres.copy_workers.pool import CopyWorkers, worker_share
 from walbridge.producer.postgres.copy_workers.protocol import Beginning
 from walbridge.producer.postgres.publications.publication import publication_state
-from walbridge.producer.postgres.server_errors import TableLocked
 from walbridge.producer.postgres.table_reads.chunk_reader import ChunkReader, TableRead
 from walbridge.producer.postgres.table_reads.table_size import table_sizes
-from walbridge.schemas.errors import RetryableError, WalbridgeError
+from walbridge.schemas.errors import RetryableError, TableLocked, WalbridgeError
 
 READ_AHEAD_BYTES = 4 * 2**20
 SWITCH_S = 0.0005

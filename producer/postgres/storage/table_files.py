@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from walbridge.producer.postgres.catalog import MISSING_VALUE, Publications, rows_of, waiting_for_locks
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import AddedColumn, TableFile, TableStorage
-from walbridge.producer.postgres.server_errors import TableLocked
 from walbridge.producer.postgres.storage.used_types import with_used_types
+from walbridge.schemas.errors import TableLocked
 
 LISTS_SINCE, GENERATED_SINCE = 150_000, 180_000
 """Versions that have column lists, and that can publish generated columns."""

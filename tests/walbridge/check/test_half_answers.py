@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.fix_postgres import Database
 from tests.walbridge.check.stack import Stack
 from walbridge.check import reached
+from walbridge.check.finding import Severity
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
 from walbridge.producer.postgres import catalog
@@ -67,3 +70,19 @@ def test_tables_that_could_not_be_read_make_no_finding_about_slot_and_tables(
 
     assert not_checked(initialised, "Postgres") == ["role", "publication", "tables", "session", "slot"]
     assert initialised.found("Postgres closed the connection").area == "server"
+
+
+def test_a_table_that_is_being_altered_is_not_waited_for(initialised: Stack) -> None:
+    """An ALTER may take hours, and from Postgres 16 on the server opens each table to list it."""
+    database = initialised.database
+    with psycopg.connect(database.dsn) as holder:
+        holder.execute("LOCK TABLE orders IN ACCESS EXCLUSIVE MODE")
+
+        told = initialised.found("a published table is locked by another session")
+        assert (told.area, told.severity) == ("tables", Severity.WARNING)
+        assert not [each for each in initialised.findings() if each.severity is Severity.ERROR]
+
+        find = re.search("SELECT .*'AccessExclusiveLock'", told.remedy or "")
+        assert find is not None
+        assert (holder.info.backend_pid, "orders") in database.rows(find.group())
+    assert not initialised.says("is locked")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import psycopg
 import pytest
 from pydantic import SecretStr
 
@@ -16,7 +17,7 @@ from tests.walbridge.verify.handmade_lake import HandmadeLake
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_sections import Lake, Postgres
-from walbridge.verify import verify
+from walbridge.verify import source_connection, verify
 from walbridge.verify.errors import NotPublished, TableNotCompared
 from walbridge.verify.lake import Lake as PublishedLake
 from walbridge.verify.rounds import compare_on
@@ -163,6 +164,22 @@ def test_what_is_wrong_with_one_table_is_told_apart_from_a_server_that_is_away(
     with pytest.raises(OperatorError) as away, connected(database.dsn, 30) as connection:
         compare_on(connection, settings, ["accounts"], 5.0, hang_up)
     assert not isinstance(away.value, TableNotCompared)
+
+
+def test_a_table_that_is_being_altered_is_not_waited_for_without_end(
+    database: Database, handmade: HandmadeLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ALTER may take hours."""
+    monkeypatch.setitem(source_connection._SESSION, "lock_timeout", "50ms")
+    accounts(database, handmade, ACCOUNTS)
+    with psycopg.connect(database.dsn) as holder:
+        holder.execute("LOCK TABLE accounts IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(TableNotCompared, match="a published table is locked by another session") as told:
+            verdict(database, handmade)
+        find = re.search("SELECT .*'AccessExclusiveLock'", told.value.remedy)
+        assert find is not None
+        assert (holder.info.backend_pid, "accounts") in database.rows(find.group())
+    assert verdict(database, handmade)[0] == 0
 
 
 def test_each_batch_of_the_lake_is_a_sign_of_life(handmade: HandmadeLake) -> None:

@@ -20,7 +20,7 @@ from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.relations.binary_support import binary_faults
 from walbridge.producer.relations.table_description import announced, describe
 from walbridge.producer.relations.table_topics import uncompactable
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import WAIT_FOR_LOCK, OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_schema import TableSchema
 from walbridge.schemas.topics import (
@@ -56,6 +56,14 @@ class TableCase:
     def has_identity(self) -> bool:
         """Whether Postgres can say which row was updated or deleted."""
         return self.replica_identity == "f" or (self.replica_identity in "di" and self.has_key)
+
+
+def locked() -> Finding:
+    """Nobody can tell the published tables."""
+    what = (
+        "a published table is locked by another session, as while it is altered: tables, publication and rights on them"
+    )
+    return warning(AREA, f"{what} were not checked", f"{WAIT_FOR_LOCK}; then run walbridge check again")
 
 
 def table_findings(

@@ -13,12 +13,11 @@ from tests.fix_postgres import Database
 from tests.wait import wait_until
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.server_errors import TableLocked
 from walbridge.producer.postgres.table_reads import chunk_reader
 from walbridge.producer.postgres.table_reads.chunk_reader import ChunkReader
 from walbridge.producer.postgres.table_reads.key_order import Bound, KeyUnreadable, key_order, printed_keys
 from walbridge.producer.postgres.table_reads.key_range import KeyRange
-from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.errors import OperatorError, RetryableError, TableLocked
 
 NO_LIMIT = 10**9
 
