@@ -14,9 +14,13 @@ from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.announced_tables import AnnouncedTables
 from walbridge.producer.session.batch_ends import BatchEnds
 from walbridge.producer.session.changes import Changes
+from walbridge.producer.session.copies.arrival import Arrival
 from walbridge.producer.session.copies.records import CopyRecords
+from walbridge.producer.session.copies.start import CopyStart
+from walbridge.producer.session.copies.state.reading import CopyReading
 from walbridge.producer.session.copies.state.record_queue import RecordQueue
 from walbridge.producer.session.copies.state.requested_tables import RequestedTables
+from walbridge.producer.session.copies.step_parts import CopiedChanges, StepParts
 from walbridge.producer.session.copies.table_copies import TableCopies
 from walbridge.producer.session.ddl_rows import DdlRows
 from walbridge.producer.session.fast_path import FastPath
@@ -114,20 +118,24 @@ class SessionParts:
     def copy_with(self, reader: CopyReader, requests: TableRequests | None) -> TableCopies:
         """Have tables copied beside the stream."""
         left_out, leave = self.changes.left_out, partial(self._trouble.leave, is_mended_by_copy=False)
-        self.copies = TableCopies(
-            self.settings,
-            self.stream,
-            self.tables,
-            self.out,
-            self._watch,
-            reader,
-            CopyRecords(self.out, self.tables, self.cuts, self.stream.keep_alive, leave),
-            RequestedTables(self.out.tracker, self._watch, requests),
-            queue=partial(RecordQueue.beside, self.settings, self._spool),
+        limits, tracker = self.settings.producer, self.out.tracker
+        requested = RequestedTables(tracker, self._watch, requests)
+        changes = CopiedChanges(
             follow=left_out.follow,
             leave_out=left_out.add,
             is_told_since=self.followed.is_told_since,
+            queue=partial(RecordQueue.beside, self.settings, self._spool),
         )
+        parts = StepParts(
+            CopyReading.of(tracker.progress.tables.values(), reader, requested, limits.copy_bytes_per_s),
+            self.stream,
+            self.out,
+            Arrival(self.stream, self._watch),
+            CopyStart(self.tables, tracker, self._watch),
+            CopyRecords(self.out, self.tables, self.cuts, self.stream.keep_alive, leave),
+            changes,
+        )
+        self.copies = TableCopies(limits, parts, self.tables, self._watch)
         self.changes.copies, self._trouble.copies = self.copies, self.copies
         left_out.on_left_out = self.copies.notice
         return self.copies

@@ -4,12 +4,11 @@ In: answers, and whether the changes of the stream have made a chunk void. Out: 
 asked for again. A table of which no copy can be made is stale, with the reason, and is tried again now and then.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 import structlog
 
-from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.window import Void
 from walbridge.producer.postgres.copy_beside.copy_protocol import (
     Answer,
@@ -21,10 +20,10 @@ from walbridge.producer.postgres.copy_beside.copy_protocol import (
     TablesFound,
 )
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.session.copies.state.copied_table import CopiedTable
-from walbridge.producer.session.copies.state.reading import PUBLICATION, CopyReading
+from walbridge.producer.session.copies.state.reading import PUBLICATION
 from walbridge.producer.session.copies.state.tables_to_copy import AGAIN_S
+from walbridge.producer.session.copies.step_parts import StepParts
 from walbridge.schemas.control.table_progress import (
     COPYING,
     DROPPED,
@@ -44,19 +43,11 @@ class CopyAnswers:
 
     Args:
         policy: ``on_table_error``, for tables of a pipeline's first copy.
-        leave_out: told the relation id of a table whose changes are not published from here on.
     """
 
-    def __init__(
-        self,
-        reading: CopyReading,
-        stream: ReplicationStream,
-        out: OpenBatch,
-        policy: str,
-        leave_out: Callable[[int], None],
-    ) -> None:
-        self._policy = policy
-        self._reading, self._stream, self._out, self._leave_out = reading, stream, out, leave_out
+    def __init__(self, parts: StepParts, policy: str) -> None:
+        self._policy, self._changes = policy, parts.changes
+        self._reading, self._stream, self._out = parts.reading, parts.stream, parts.out
         self._told: dict[int, str] = {}
         """Why each table cannot be copied, as it was told last."""
 
@@ -186,7 +177,7 @@ class CopyAnswers:
         state = QUARANTINED if is_first and self._policy == "quarantine" else STALE
         left = replace(table, state=state, name=name, since=since, why=why, copy=None)
         self._out.tracker.remember_tables({relation_id: left})
-        self._leave_out(relation_id)
+        self._changes.leave_out(relation_id)
         if state == QUARANTINED:
             self._reading.let_go(relation_id)
         remedy = refusal.remedy if refusal else None

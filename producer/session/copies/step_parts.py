@@ -3,6 +3,7 @@
 In: the parts of a session. Out: the same, under one name.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from walbridge.producer.batch.open_batch import OpenBatch
@@ -11,6 +12,23 @@ from walbridge.producer.session.copies.arrival import Arrival
 from walbridge.producer.session.copies.records import CopyRecords
 from walbridge.producer.session.copies.start import CopyStart
 from walbridge.producer.session.copies.state.reading import CopyReading
+from walbridge.producer.session.copies.state.record_queue import RecordQueue
+from walbridge.schemas.position import Lsn
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedChanges:
+    """What a session does with the changes of tables that are copied.
+
+    ``follow``, ``leave_out``: told the relation id of a table whose changes are published from here on, or are not.
+    ``is_told_since``: whether the stream has told of a table at or above an LSN. ``queue``: makes one for the changes
+    of a table that is copied in one piece.
+    """
+
+    follow: Callable[[int], None]
+    leave_out: Callable[[int], None]
+    is_told_since: Callable[[int, Lsn], bool]
+    queue: Callable[[], RecordQueue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +41,4 @@ class StepParts:
     arrival: Arrival
     start: CopyStart
     records: CopyRecords
+    changes: CopiedChanges

@@ -22,7 +22,7 @@ from walbridge.producer.session.copies.start import NotYet, Refused
 from walbridge.producer.session.copies.state.copied_table import CopiedTable, OpenChunk
 from walbridge.producer.session.copies.step_parts import StepParts
 from walbridge.schemas.control.table_progress import COPYING, CURRENT, TableProgress
-from walbridge.schemas.position import Lsn, format_lsn
+from walbridge.schemas.position import format_lsn
 
 log = structlog.get_logger()
 
@@ -31,8 +31,6 @@ class CopySteps:
     """Takes the steps of one session's copies.
 
     Args:
-        follow: told the relation id of a table whose changes are published from here on.
-        is_told_since: whether the stream has told of a table at or above an LSN.
         begin_whole: told a table that no key orders, its writer, and an xid above those of all transactions before.
         put_off: told the relation id of a table whose copy cannot begin now, and why.
     """
@@ -41,16 +39,13 @@ class CopySteps:
         self,
         parts: StepParts,
         watch: SourceWatch,
-        follow: Callable[[int], None],
-        is_told_since: Callable[[int, Lsn], bool],
         begin_whole: Callable[[TableFound, RecordWriter, int], None],
         put_off: Callable[[int, BaseException], None],
     ) -> None:
         self._reading, self._stream, self._out, self._watch = parts.reading, parts.stream, parts.out, watch
         self._arrival, self._start, self._records = parts.arrival, parts.start, parts.records
         self._corrections = Corrections(parts.reading, parts.stream, parts.out.tracker, parts.records)
-        self._follow, self._begin_whole, self._put_off = follow, begin_whole, put_off
-        self._is_told_since = is_told_since
+        self._changes, self._begin_whole, self._put_off = parts.changes, begin_whole, put_off
 
     def publish_found(self) -> None:
         """Begin the copy of a table once every change that it had before it was described has been received."""
@@ -62,7 +57,7 @@ class CopySteps:
         self._reading.end()
         relation_id = found.table.relation_id
         try:
-            if self._is_told_since(relation_id, found.lsn):
+            if self._changes.is_told_since(relation_id, found.lsn):
                 raise NotYet(f"table {found.table.qualified_name} may have been altered since it was described")
             writer = self._start.writer_of(found)
             begun = self._watch.next_xid()
@@ -88,7 +83,7 @@ class CopySteps:
         relation_id, table = found.table.relation_id, found.table
         lsn, known = self._stream.received, self._start.record_of(found)
         state = TableState.appeared(relation_id, lsn, "").begin_copy(lsn, found.shape)
-        self._follow(relation_id)
+        self._changes.follow(relation_id)
         self._reading.requested.end(relation_id)
         self._records.begin(writer, with_state(known, state), lsn)
         if self._out.tracker.progress.tables[relation_id].state != COPYING:

@@ -20,40 +20,29 @@ at a time, its next chunk while one enters; the changes of every table that is b
 copy has begun.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 import structlog
 
-from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.copy_state import TableState
 from walbridge.producer.copying.table_record import state_of, with_state
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.pgoutput.messages import Change
-from walbridge.producer.postgres.copy_beside.copy_reader import CopyReader
-from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.copies.answers import CopyAnswers
-from walbridge.producer.session.copies.arrival import Arrival
 from walbridge.producer.session.copies.questions import CopyQuestions
-from walbridge.producer.session.copies.records import CopyRecords
-from walbridge.producer.session.copies.start import CopyStart
 from walbridge.producer.session.copies.state.copied_table import CopiedTable
 from walbridge.producer.session.copies.state.copy_progress import CopyProgress
-from walbridge.producer.session.copies.state.reading import CopyReading
-from walbridge.producer.session.copies.state.record_queue import RecordQueue
-from walbridge.producer.session.copies.state.requested_tables import RequestedTables
-from walbridge.producer.session.copies.state.tables_to_copy import TablesToCopy
 from walbridge.producer.session.copies.state.whole_copy import WholeCopy
 from walbridge.producer.session.copies.step_parts import StepParts
 from walbridge.producer.session.copies.steps import CopySteps
 from walbridge.producer.session.copies.whole_steps import WholeSteps
 from walbridge.producer.session.transactions.transaction import OpenTransaction
-from walbridge.schemas.control.table_progress import COPYING, QUARANTINED, STALE, TableProgress, is_begun_anew
+from walbridge.schemas.control.table_progress import QUARANTINED, STALE, TableProgress
 from walbridge.schemas.errors import copy_command
-from walbridge.schemas.position import Lsn
-from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Producer
 
 log = structlog.get_logger()
 
@@ -64,60 +53,16 @@ AT_ONCE_S = 0.001
 
 
 class TableCopies:
-    """The copies of one session.
+    """The copies of one session."""
 
-    Args:
-        requested: what operators ask of tables.
-        queue: makes one for the changes of a table that is copied in one piece.
-        follow, leave_out: told the relation id of a table whose changes are published from here on, or are not.
-        is_told_since: whether the stream has told of a table at or above an LSN.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        stream: ReplicationStream,
-        tables: Tables,
-        out: OpenBatch,
-        watch: SourceWatch,
-        reader: CopyReader,
-        records: CopyRecords,
-        requested: RequestedTables,
-        queue: Callable[[], RecordQueue],
-        follow: Callable[[int], None],
-        leave_out: Callable[[int], None],
-        is_told_since: Callable[[int, Lsn], bool],
-    ) -> None:
-        self._stream, self._out, self._watch = stream, out, watch
-        known = out.tracker.progress.tables.values()
-        begins_anew = {table.relation_id for table in known if is_begun_anew(table)}
-        states = (state_of(table) for table in known if table.relation_id not in begins_anew)
-        # Single rows of a table that is to be copied as a whole need not be read again.
-        copied = {
-            s.relation_id: CopiedTable(s)
-            for s in states
-            if s.state == COPYING or (s.corrects and s.relation_id not in requested.to_copy)
-        }
-        left_out = {table.relation_id for table in known if table.state == STALE and table.name is not None}
-        to_copy = TablesToCopy(left_out | begins_anew | copied.keys() | requested.to_copy)
-        self._reading = CopyReading(reader, copied, to_copy, requested, bytes_per_s=settings.producer.copy_bytes_per_s)
-        self._answers = CopyAnswers(self._reading, stream, out, settings.producer.on_table_error, leave_out)
-        self._follow, self._leave_out, self._tables = follow, leave_out, tables
-        start = CopyStart(tables, out.tracker, watch)
-        parts = StepParts(self._reading, stream, out, Arrival(stream, watch), start, records)
-        self._whole = WholeSteps(
-            settings.producer, parts, queue, follow=follow, leave_out=leave_out, put_off=self._answers.put_off
-        )
-        self._steps = CopySteps(
-            parts,
-            watch,
-            follow=follow,
-            begin_whole=self._whole.begin,
-            is_told_since=is_told_since,
-            put_off=self._answers.put_off,
-        )
+    def __init__(self, limits: Producer, parts: StepParts, tables: Tables, watch: SourceWatch) -> None:
+        self._reading, self._stream, self._out = parts.reading, parts.stream, parts.out
+        self._changes, self._tables, self._watch = parts.changes, tables, watch
+        self._answers = CopyAnswers(parts, limits.on_table_error)
+        self._whole = WholeSteps(limits, parts, self._answers.put_off)
+        self._steps = CopySteps(parts, watch, self._whole.begin, self._answers.put_off)
         self.progress = CopyProgress()
-        self._questions = CopyQuestions(self._reading, settings.producer, self._steps.end)
+        self._questions = CopyQuestions(self._reading, limits, self._steps.end)
 
     # What the session tells.
 
@@ -214,7 +159,7 @@ class TableCopies:
         since = archive.since if archive.state == STALE else self._stream.received
         after = replace(archive, state=QUARANTINED, name=name, since=since, why=why)
         self._out.tracker.remember_tables({archive.relation_id: after})
-        self._leave_out(archive.relation_id)
+        self._changes.leave_out(archive.relation_id)
         log.warning("table is quarantined", table=name, reason=why, remedy=copy_command(name))
 
     def _correct(self, relation_id: int) -> None:
@@ -225,7 +170,7 @@ class TableCopies:
             copied.state = state
             return
         self._reading.copied[relation_id] = CopiedTable(state)
-        self._follow(relation_id)
+        self._changes.follow(relation_id)
         self._reading.to_copy.hurry(relation_id)
 
     def _remember(self, state: TableState) -> None:

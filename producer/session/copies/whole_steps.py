@@ -25,7 +25,6 @@ from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.errors.rows import UnfitRow
 from walbridge.producer.postgres.copy_beside.copy_protocol import TableFound
 from walbridge.producer.session.copies.start import NotYet
-from walbridge.producer.session.copies.state.record_queue import RecordQueue
 from walbridge.producer.session.copies.state.tables_to_copy import AGAIN_S
 from walbridge.producer.session.copies.state.whole_copy import WholeCopy
 from walbridge.producer.session.copies.step_parts import StepParts
@@ -46,24 +45,13 @@ class WholeSteps:
     """Takes the steps of one session's copies in one piece.
 
     Args:
-        queue: makes one for changes that wait.
-        follow, leave_out: told the relation id of a table whose changes are shown to its copy, or are left out.
         put_off: told the relation id of a table whose copy cannot go on, and why.
     """
 
-    def __init__(
-        self,
-        limits: Producer,
-        parts: StepParts,
-        queue: Callable[[], RecordQueue],
-        follow: Callable[[int], None],
-        leave_out: Callable[[int], None],
-        put_off: Callable[[int, BaseException], None],
-    ) -> None:
-        self._limits, self._queue = limits, queue
+    def __init__(self, limits: Producer, parts: StepParts, put_off: Callable[[int, BaseException], None]) -> None:
+        self._limits, self._changes, self._put_off = limits, parts.changes, put_off
         self._reading, self._stream, self._out = parts.reading, parts.stream, parts.out
         self._arrival, self._start, self._records = parts.arrival, parts.start, parts.records
-        self._follow, self._leave_out, self._put_off = follow, leave_out, put_off
         self._begun_s = self._reported_s = self._entered_s = 0.0
         self._changes_left: int | None = None
 
@@ -77,7 +65,7 @@ class WholeSteps:
         known = self._start.record_of(found)
         is_fed = known.state in (CURRENT, COPYING) and not is_begun_anew(known)
         state = TableState.appeared(relation_id, lsn, "").begin_copy(lsn, found.shape, in_one_piece=True)
-        self._follow(relation_id)
+        self._changes.follow(relation_id)
         self._reading.requested.end(relation_id)
         self._records.begin(writer, with_state(known, state), lsn, leaves=is_fed)
         if self._out.tracker.progress.tables[relation_id].state != COPYING:
@@ -87,7 +75,7 @@ class WholeSteps:
             writer,
             state,
             begun,
-            self._queue(),
+            self._changes.queue(),
             self._limits.spool_bytes_max,
             self._reading.reader.give_back,
             self._out.refuse_too_large,
@@ -121,7 +109,7 @@ class WholeSteps:
             self._go_on(whole)
 
     def _abandon(self, whole: WholeCopy) -> None:
-        self._leave_out(whole.relation_id)
+        self._changes.leave_out(whole.relation_id)
         self._reading.let_go_whole()
 
     def _begin_again(self, whole: WholeCopy, void: Void) -> None:

@@ -5,8 +5,10 @@ In: what is asked, what has come of the answer. Out: the same, to whoever asks n
 """
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from walbridge.producer.copying.table_record import state_of
 from walbridge.producer.copying.visibility import ReceivedTransactions
 from walbridge.producer.postgres.copy_beside.copy_protocol import TableFound, Wanted
 from walbridge.producer.postgres.copy_beside.copy_reader import CopyReader
@@ -15,6 +17,7 @@ from walbridge.producer.session.copies.state.requested_tables import RequestedTa
 from walbridge.producer.session.copies.state.tables_to_copy import TablesToCopy
 from walbridge.producer.session.copies.state.waits import CopyWaits
 from walbridge.producer.session.copies.state.whole_copy import WholeCopy
+from walbridge.schemas.control.table_progress import COPYING, STALE, TableProgress, is_begun_anew
 
 PUBLICATION = 0
 """In place of a relation id: the list of the publication is asked for."""
@@ -42,6 +45,23 @@ class CopyReading:
     """No chunk is asked for before this moment of the monotonic clock."""
     whole: WholeCopy | None = None
     waits: CopyWaits = field(default_factory=CopyWaits)
+
+    @classmethod
+    def of(
+        cls, known: Collection[TableProgress], reader: CopyReader, requested: RequestedTables, bytes_per_s: int
+    ) -> "CopyReading":
+        """That of a session which begins with these tables."""
+        begins_anew = {table.relation_id for table in known if is_begun_anew(table)}
+        states = (state_of(table) for table in known if table.relation_id not in begins_anew)
+        # Single rows of a table that is to be copied as a whole need not be read again.
+        copied = {
+            s.relation_id: CopiedTable(s)
+            for s in states
+            if s.state == COPYING or (s.corrects and s.relation_id not in requested.to_copy)
+        }
+        left_out = {table.relation_id for table in known if table.state == STALE and table.name is not None}
+        to_copy = TablesToCopy(left_out | begins_anew | copied.keys() | requested.to_copy)
+        return cls(reader, copied, to_copy, requested, bytes_per_s=bytes_per_s)
 
     @property
     def table(self) -> CopiedTable | None:
