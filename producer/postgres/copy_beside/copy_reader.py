@@ -38,7 +38,7 @@ from walbridge.producer.postgres.copy_workers.protocol import Beginning
 from walbridge.producer.postgres.publications.publication import publication_state
 from walbridge.producer.postgres.table_reads.chunk_reader import ChunkReader, TableRead
 from walbridge.producer.postgres.table_reads.table_size import table_sizes
-from walbridge.schemas.errors import RetryableError, TableLocked, WalbridgeError
+from walbridge.schemas.errors import RetryableError, WalbridgeError
 
 READ_AHEAD_BYTES = 4 * 2**20
 SWITCH_S = 0.0005
@@ -176,9 +176,7 @@ class CopyReader:
         match wanted:
             case TablesWanted():
                 with connect_sql(self._dsn, "walbridge copy") as connection:
-                    found = catalog.published_tables_unless_locked(connection, self._publications)
-                if found is None:
-                    raise TableLocked("a published table is being altered")
+                    found = catalog.published_tables(connection, self._publications)
                 yield TablesFound(tuple(found))
             case TableWanted(table):
                 with reader.read(table) as read:

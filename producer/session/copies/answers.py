@@ -33,7 +33,7 @@ from walbridge.schemas.control.table_progress import (
     TableProgress,
     is_begun_anew,
 )
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import OperatorError, RetryableError
 
 log = structlog.get_logger()
 
@@ -117,6 +117,8 @@ class CopyAnswers:
         why = refusal.what if refusal else str(error)
         if relation_id == PUBLICATION:
             self._reading.to_copy.list_failed()
+            if isinstance(error, RetryableError):
+                self._reading.waits.tell_all(error)
             return
         known = self._out.tracker.progress.tables.get(relation_id)
         is_wanted = known is None or known.state != QUARANTINED or relation_id in self._reading.requested.to_copy

@@ -1,7 +1,7 @@
-"""Tells that a copy waits for a transaction of the source, and how to find who holds it.
+"""Tells that a copy waits for somebody at the source, and how to find who that is.
 
-In: which table waits, why, and the xid that it waits for. Out: a line in the log at once, and every 10 s from then on:
-it may be a prepared or an idle transaction that somebody forgot, in any database of the server.
+In: which table waits, why, and the xid that it waits for; or why no copy can begin. Out: a line in the log at once, and
+every 10 s from then on. It may be a prepared or an idle transaction that somebody forgot, in any database.
 """
 
 import time
@@ -9,10 +9,13 @@ import time
 import structlog
 
 from walbridge.producer.copying.window import Void
+from walbridge.schemas.errors import RetryableError, back_again
 
 log = structlog.get_logger()
 
 TELL_AGAIN_S = 10.0
+_ALL = 0
+"""No relation has this id."""
 _HOLDER = (
     "SELECT 'pid ' || pid AS holder, datname, state, xact_start FROM pg_stat_activity WHERE backend_xid = '{xid}' "
     "UNION ALL SELECT 'prepared ' || gid, database, 'prepared', prepared FROM pg_prepared_xacts "
@@ -29,13 +32,24 @@ class CopyWaits:
 
     def tell(self, relation_id: int, table: str, why: Void, xid: int | None) -> None:
         """The table waits, as it may have done before. ``xid``: of 32 bits; None where it is not known."""
+        if not self._is_due(relation_id):
+            return
+        remedy = None if xid is None else remedy_of(why, xid)
+        log.warning("copy of a table waits", table=table, relation_id=relation_id, reason=why.value, remedy=remedy)
+
+    def tell_all(self, away: RetryableError) -> None:
+        """Every copy that has not begun waits, since nobody can say now what is published."""
+        if self._is_due(_ALL):
+            remedy = back_again(away, otherwise="none is needed: the publication is listed again")
+            log.warning("copies of tables wait to begin", reason=str(away), remedy=remedy)
+
+    def _is_due(self, relation_id: int) -> bool:
         now_s = time.monotonic()
         told_s = self._told_s.get(relation_id)
         if told_s is not None and now_s - told_s < TELL_AGAIN_S:
-            return
+            return False
         self._told_s[relation_id] = now_s
-        remedy = None if xid is None else remedy_of(why, xid)
-        log.warning("copy of a table waits", table=table, relation_id=relation_id, reason=why.value, remedy=remedy)
+        return True
 
 
 def remedy_of(why: Void, xid: int) -> str:

@@ -1,4 +1,4 @@
-"""A copy that waits for a transaction of the source tells so, and how to find who holds it, a line every 10 s."""
+"""A copy that waits for somebody at the source tells so, and how to find who that is, a line every 10 s."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import structlog
 
 from tests.producer.copied_session import LATE, XID, Copied, copied, found, insert, shown
 from tests.producer.session.copies.told import KEYLESS
-from walbridge.producer.postgres.copy_beside.copy_protocol import WholeWanted
+from walbridge.producer.postgres.copy_beside.copy_protocol import Failed, TablesWanted, WholeWanted
+from walbridge.schemas.errors import TableLocked
 
 
 @contextmanager
@@ -63,3 +64,14 @@ def test_copy_that_waits_for_a_commit_to_be_visible_tells_its_standby() -> None:
         assert f"backend_xid = '{XID + 7}'" in wait["remedy"]
         assert "synchronous standby" in wait["remedy"]
         assert "pg_terminate_backend" not in wait["remedy"]
+
+
+def test_copies_that_cannot_begin_while_a_table_is_altered_tell_who_may_alter_it() -> None:
+    with copied() as session, structlog.testing.capture_logs() as lines:
+        session.copies.notice(LATE)
+        for _ in range(25):
+            assert session.pass_s(1) == TablesWanted()
+            session.answer(Failed(TableLocked("a published table is locked by another session")))
+    waits = [line for line in lines if line["event"] == "copies of tables wait to begin"]
+    assert len(waits) == 3
+    assert "AccessExclusiveLock" in waits[0]["remedy"]
