@@ -9,7 +9,9 @@ from collections.abc import Collection, Mapping
 from pyspark.sql import DataFrame, SparkSession
 
 from walbridge.schemas.control.table_progress import CURRENT
+from walbridge.spark_consumer.delta.empty_commits import refuse_to_readers
 from walbridge.spark_consumer.delta.manifest.published import At, published, published_at
+from walbridge.spark_consumer.plan.manifest_row import TableEntry
 from walbridge.spark_consumer.plan.readable_tables import readable_tables
 
 __all__ = ["CURRENT", "published", "published_at", "tables_at"]
@@ -45,10 +47,11 @@ def tables_at(
         raise TypeError("tables_at() was given both at and lsn, which mean the same")
     row = published_at(lake, lsn if at is None else at, storage_options=storage_options)
     return {
-        name: _read(spark, lake.rstrip("/"), entry.path, entry.version)
+        name: _read(spark, lake.rstrip("/"), entry, storage_options)
         for name, entry in readable_tables(row, tables, states).items()
     }
 
 
-def _read(spark: SparkSession, lake: str, path: str, version: int | None) -> DataFrame:
-    return spark.read.format("delta").option("versionAsOf", str(version)).load(f"{lake}/{path}")
+def _read(spark: SparkSession, lake: str, entry: TableEntry, storage_options: Mapping[str, str] | None) -> DataFrame:
+    refuse_to_readers(lake, entry, storage_options)
+    return spark.read.format("delta").option("versionAsOf", str(entry.version)).load(f"{lake}/{entry.path}")

@@ -159,20 +159,20 @@ class Application:
         name rows of another LSN (I8). Where the table is gone, damaged or rolled back, the copy has a new folder.
         """
         base, path = self.table_plan.base, self.path
-        if base is None or self._needed_base is not None:
+        if self._needed_base is not None:
             return path, self._open(path)
         with suppress(TableError):
             table = self._open(path)
-            if table is not None and table.version >= base.version:
+            if base is None or (table is not None and table.version >= base.version):
                 return path, table
-        path = new_folder(base.path, self.table_plan.relation_id, self.plan.to_cut)
+        path = new_folder(path, self.table_plan.relation_id, self.plan.to_cut)
         return path, self._open(path)
 
     def _open(self, path: str) -> LakeTable | None:
         try:
             return LakeTable.open(self._uri(path), self.storage_options)
         except DamagedTable as error:
-            raise self._lost("cannot be opened: its log is damaged") from error
+            raise self._lost(f"cannot be opened: {error.how}") from error
 
     @property
     def _needed_base(self) -> TableHead | None:

@@ -4,7 +4,7 @@ In: a URI. Out: the table at its newest version, or None, which is only said whe
 has answered that nothing is there: on a local path no such folder, or no commit in it; on an object
 store an answered listing without a commit. Delta-rs has one error for that and for a folder that it
 may not enter or that lies below a file, and "nothing there" leads to a new table: so anything else
-is raised, and nothing is written (I8).
+is raised, and nothing is written (I8). So is a table of which a commit is empty (``empty_commits.py``).
 
 What nobody can tell apart: an empty folder, and an empty mount point whose storage is missing. ``Job``
 says at its start that it finds an empty lake, and names this case in each error that then follows.
@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.delta.empty_commits import refuse_empty_commits
 from walbridge.spark_consumer.errors import sorted_error
 
 _NOTHING_THERE = re.compile(r"No files in log segment|\bcode: 2\b")
@@ -27,14 +28,17 @@ def table_if_any(uri: str, storage_options: dict[str, str] | None = None) -> Del
 
     Raises:
         OperatorError: whether there is one cannot be seen.
+        DamagedTable: a commit that it needs is empty.
     """
     try:
-        return DeltaTable(uri, storage_options=storage_options or None)
+        table = DeltaTable(uri, storage_options=storage_options or None)
     except TableNotFoundError as error:
         if _NOTHING_THERE.search(str(error)):
             return None
         found = sorted_error(error)
         raise _hidden(uri) if found is error else found from error
+    refuse_empty_commits(uri, table.version(), storage_options)
+    return table
 
 
 def _hidden(uri: str) -> OperatorError:

@@ -20,14 +20,15 @@ from deltalake.schema import Field
 
 from walbridge.spark_consumer.delta.columns import LakeField, delta_schema
 from walbridge.spark_consumer.delta.commit import Commit, Matches
+from walbridge.spark_consumer.delta.empty_commits import refuse_empty_commits
 from walbridge.spark_consumer.delta.opening import table_if_any
 from walbridge.spark_consumer.delta.shared_files import drop_lost_hint
 from walbridge.spark_consumer.delta.table_faults import (
-    OF_THE_SYSTEM,
     ConcurrentCommit,
     DamagedTable,
     VersionGone,
     commit_errors,
+    is_damaged_log,
 )
 from walbridge.spark_consumer.errors import sorted_error
 
@@ -98,8 +99,8 @@ class LakeTable:
             found = sorted_error(error)
             if found is not error:
                 raise found from error
-            if "Kernel error" in str(error) and not OF_THE_SYSTEM.search(str(error)):
-                raise DamagedTable(uri) from error
+            if is_damaged_log(error):
+                raise DamagedTable from error
             raise
         return None if delta is None else cls(uri, delta, storage_options)
 
@@ -142,7 +143,8 @@ class LakeTable:
         """
         try:
             old = DeltaTable(self.uri, version=version, storage_options=self._storage_options or None)
-        except (DeltaError, OSError) as error:
+            refuse_empty_commits(self.uri, version, self._storage_options)
+        except (DeltaError, OSError, DamagedTable) as error:
             raise self._gone(version, error) from error
         return _newest_transaction(old.transaction_version(app_id), self._spark_transaction(app_id, version))
 
@@ -227,9 +229,10 @@ class LakeTable:
             VersionGone: its files or log entries are not there any more.
         """
         try:
+            refuse_empty_commits(self.uri, version, self._storage_options)
             with commit_errors(self.uri):
                 self._delta.restore(version, commit_properties=commit.properties())
-        except (DeltaError, OSError) as error:
+        except (DeltaError, OSError, DamagedTable) as error:
             raise self._gone(version, error) from error
         # The handle keeps the schema it was loaded with: load again.
         self._reload()

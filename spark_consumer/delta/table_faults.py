@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from walbridge.schemas.errors import RetryableError, TableError
 from walbridge.spark_consumer.errors import sorted_error
@@ -20,6 +20,15 @@ OF_THE_SYSTEM = re.compile(r"os error (?!2\b)")
 _LOST_FILE = re.compile(r"Object at location \S+ not found|Parquet error|FAILED_READ_FILE|DELTA_DELETION_VECTOR")
 SCRATCH = "walbridge-scratch-"
 """Folders of tables that live as long as one question: what is lost there is lost by the machine."""
+
+
+DAMAGED_LOG = "its log is damaged"
+
+
+def is_damaged_log(error: DeltaError) -> bool:
+    """Whether a table was not opened since its log cannot be followed."""
+    text = str(error)
+    return "Kernel error" in text and not OF_THE_SYSTEM.search(text) and sorted_error(error) is error
 
 
 def is_lost_file(error: Exception) -> bool:
@@ -42,7 +51,11 @@ class NotShared(Exception):
 
 
 class DamagedTable(Exception):
-    """Commits of a table's log are missing, or no commits."""
+    """Commits of a table's log are missing, or no commits. ``how``: in words."""
+
+    def __init__(self, how: str = DAMAGED_LOG) -> None:
+        super().__init__(how)
+        self.how = how
 
 
 class VersionGone(Exception):

@@ -109,6 +109,17 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     "test_records_that_expired_before_they_were_applied_are_told_by_check_as_the_job_tells_them": (
         "walbridge/check/job/unread.py:_gone",
     ),
+    "tests/spark_consumer/in_memory/test_table_trouble.py::"
+    "test_readers_are_refused_a_table_of_which_a_commit_is_empty_until_it_is_copied": (
+        "spark_consumer/delta/empty_commits.py:refuse_to_readers",
+    ),
+    "tests/spark_consumer/in_memory/test_table_trouble.py::"
+    "test_job_whose_newest_row_was_lost_with_its_commit_stops_and_goes_on_once_that_is_deleted": (
+        "spark_consumer/delta/manifest/damaged.py:damaged_manifest",
+    ),
+    "tests/spark_consumer/test_read.py::test_table_whose_log_cannot_be_listed_is_refused_until_it_is_there": (
+        "spark_consumer/delta/empty_commits.py:_unlisted",
+    ),
     "tests/remedies/test_followed_lake.py::test_broker_is_started_or_its_address_corrected": (
         "spark_consumer/preflight.py:wait_for_broker",
         "spark_consumer/retry.py:keep_going",

@@ -81,6 +81,26 @@ def test_each_table_is_asked_for_at_the_version_that_the_row_names(lake: Path) -
 
 
 @pytest.mark.usefixtures("manifest")
+def test_table_of_which_a_commit_is_empty_is_refused(lake: Path) -> None:
+    """I8: Spark, too, takes it for a commit that changed nothing."""
+    (lake / "public" / "a" / "_delta_log" / f"{1:020}.json").write_bytes(b"")
+
+    with pytest.raises(OperatorError, match=r"public/a cannot be read: .* commit 1 is empty") as refused:
+        asked(lake)
+    assert "walbridge copy public.a" in refused.value.remedy
+    assert asked(lake, 100) == {"public.a": ("a", "0"), "public.b": ("b", "0")}
+
+
+@pytest.mark.usefixtures("manifest")
+def test_table_whose_log_cannot_be_listed_is_refused_until_it_is_there(lake: Path) -> None:
+    (lake / "public" / "a").rename(lake / "away")
+    with pytest.raises(OperatorError, match="see that the path names this lake"):
+        asked(lake)
+    (lake / "away").rename(lake / "public" / "a")
+    assert asked(lake, tables=["public.a"]) == {"public.a": ("a", "2")}
+
+
+@pytest.mark.usefixtures("manifest")
 def test_readers_with_spark_and_without_it_are_asked_for_a_state_in_the_same_words(lake: Path) -> None:
     """An LSN or a time, which a reader without Spark takes as ``at`` as well; ``lsn`` is what it was called before."""
     for at in (

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from deltalake.exceptions import DeltaError
+from pyarrow.fs import FileSelector, LocalFileSystem
 
 from walbridge.check.finding import LAKE, Finding, Severity, advice, error, ok, refused, warning
 from walbridge.check.room import room_findings
@@ -18,6 +19,8 @@ from walbridge.schemas.errors import RetryableError, WalbridgeError, copy_comman
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.delta.empty_commits import empty_commits
+from walbridge.spark_consumer.delta.maintenance.log_files import LOG, LogFiles
 from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_rows, open_table
 from walbridge.spark_consumer.errors import (
     cuts_made_anew,
@@ -121,13 +124,17 @@ def table_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def _how_lost(folder: Path, version: int) -> str | None:
-    """By names of files alone: to open hundreds of tables takes too long for a look."""
+    """By names and sizes of files alone: to open hundreds of tables takes too long for a look."""
     try:
-        names = [path.name for path in (folder / "_delta_log").iterdir()]
+        found = LocalFileSystem().get_file_info(FileSelector(str(folder / LOG)))
     except (FileNotFoundError, NotADirectoryError):
         return "is gone"
+    names = [file.base_name for file in found]
     newest = max((int(name[:VERSION_DIGITS]) for name in names if name[:VERSION_DIGITS].isdecimal()), default=-1)
-    return f"is at version {newest}, before version {version} that was published" if newest < version else None
+    if newest < version:
+        return f"is at version {newest}, before version {version} that was published"
+    empty = LogFiles.listed(found).empty_of(version)
+    return f"cannot be read: {empty_commits(empty)}" if empty else None
 
 
 def newest_row(settings: Settings) -> CutRow | None:

@@ -20,6 +20,7 @@ from deltalake.exceptions import DeltaError
 from walbridge.lake.batches import session_options
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.topics import LAKE_STRUCT
+from walbridge.spark_consumer.delta.empty_commits import refuse_to_readers
 from walbridge.spark_consumer.errors import sorted_error
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
 
@@ -41,6 +42,7 @@ class LakeTable:
         with unreadable(f"lake table {entry.path}"):
             uri = f"{lake.rstrip('/')}/{entry.path}"
             self._delta = DeltaTable(uri, version=entry.version, storage_options=dict(storage_options) or None)
+            refuse_to_readers(lake, entry, storage_options)
         self._fields = _fields(self._delta)
 
     @property

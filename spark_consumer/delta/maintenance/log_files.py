@@ -29,6 +29,9 @@ LOG, LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
 """The folder, and the file in it that names the checkpoint from which readers begin."""
 _NAME = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint\.parquet)(?:\.crc)?")
 """Of a version: its commit, Spark's sums of it, its checkpoint; and what Hadoop writes beside each (``.x.crc``)."""
+COMMIT_BYTES_MIN = len('{"commitInfo":{}}')
+"""Of a commit that holds any action. A power cut can leave one of no bytes, which readers take for one that changed
+nothing; of one that holds anything else they say themselves that it cannot be read."""
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _UUID_DIGITS = 20
 
@@ -51,6 +54,8 @@ class LogFiles:
     """When each was written, by the storage's clock."""
     checkpoints: set[int]
     names: Collection[str]
+    empty: Collection[int] = ()
+    """Commits whose files are too small to hold an action."""
 
     @classmethod
     def of(cls, files: DeltaStorageHandler) -> "LogFiles":
@@ -60,11 +65,14 @@ class LogFiles:
     @classmethod
     def listed(cls, found: Iterable[FileInfo]) -> "LogFiles":
         """From a listing."""
-        times = {file.path.rpartition("/")[2]: file.mtime for file in found}
+        files = {file.path.rpartition("/")[2]: file for file in found}
+        times = {name: file.mtime for name, file in files.items()}
         matches = [(name, match) for name in times if (match := _NAME.fullmatch(name))]
         commits = {int(match[1]): times[name] for name, match in matches if name == commit_name(int(match[1]))}
         checkpoints = {int(match[1]) for name, match in matches if name == checkpoint_name(int(match[1]))}
-        return cls(commits, checkpoints, [name for name, _ in matches])
+        sizes = {version: files[commit_name(version)].size for version in commits}
+        empty = {version for version, size in sizes.items() if size is not None and size < COMMIT_BYTES_MIN}
+        return cls(commits, checkpoints, [name for name, _ in matches], empty)
 
     def base(self, version: int) -> int | None:
         """The newest checkpoint at or before a version."""
@@ -80,6 +88,10 @@ class LogFiles:
     def is_whole(self, version: int) -> bool:
         """Whether all that the version needs is there."""
         return all(each in self.commits for each in self.run(version))
+
+    def empty_of(self, version: int) -> list[int]:
+        """Of the commits that a version needs, those that are empty: what they changed is lost."""
+        return sorted(set(self.run(version)) & {*self.empty}) if self.empty else []
 
     def since(self, moment: datetime) -> int | None:
         """The oldest commit that is not older."""

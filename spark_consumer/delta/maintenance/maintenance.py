@@ -20,6 +20,7 @@ from pyarrow.fs import FileSelector
 
 from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.delta.empty_commits import refuse_empty_commits
 from walbridge.spark_consumer.delta.folder import delete_folder
 from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, contents_at
 from walbridge.spark_consumer.delta.maintenance.log_trim import LogTrim
@@ -28,7 +29,7 @@ from walbridge.spark_consumer.delta.maintenance.revisits import INTERVAL, Revisi
 from walbridge.spark_consumer.delta.maintenance.unnamed_files import FileLives
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.delta.table import PROPERTIES, LakeTable, has_vectors
-from walbridge.spark_consumer.delta.table_faults import VersionGone
+from walbridge.spark_consumer.delta.table_faults import DamagedTable, VersionGone
 from walbridge.spark_consumer.plan.kept_cuts import Retention
 
 log = structlog.get_logger()
@@ -145,13 +146,20 @@ class Maintenance:
         """Visit a table to which no plan may have written in this process."""
         try:
             self._visit(path)
-        except (DeltaError, OSError) as error:
+        except (DeltaError, OSError, DamagedTable) as error:
             # The plan that writes to it next tells what it is.
             log.warning("table cannot be tidied now", path=path, why=type(error).__name__)
             self._lives.pop(path, None)
 
+    def _open(self, path: str) -> DeltaTable:
+        """A checkpoint, or a merge of small files, would make the loss of a commit look like a state of the table."""
+        uri = f"{self._lake}/{path}"
+        table = DeltaTable(uri, storage_options=self._storage_options or None)
+        refuse_empty_commits(uri, table.version(), self._storage_options)
+        return table
+
     def _tidy_table(self, path: str) -> None:
-        table = DeltaTable(f"{self._lake}/{path}", storage_options=self._storage_options or None)
+        table = self._open(path)
         try:
             if PROPERTIES.items() - table.metadata().configuration.items():  # an older version of walbridge made it
                 table.alter.set_table_properties(dict(PROPERTIES), commit_properties=_WITHOUT_RETRY)
@@ -166,10 +174,10 @@ class Maintenance:
         path = next(iter(self._marked))
         del self._marked[path]
         try:
-            table = DeltaTable(f"{self._lake}/{path}", storage_options=self._storage_options or None)
+            table = self._open(path)
             if purge.purge(table, self._storage_options):
                 self._marked[path] = None  # behind all others
-        except (DeltaError, OSError) as error:  # the plan that writes to it next tells what it is
+        except (DeltaError, OSError, DamagedTable) as error:  # the plan that writes to it next tells what it is
             log.warning("table cannot be tidied now", path=path, why=type(error).__name__)
 
     def _vacuum(self, table: DeltaTable, path: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.faults import kill_points
 from tests.spark_consumer.memory_pipeline import MemoryPipeline
 from tests.spark_consumer.two_tables import Run, accounts, copy_again, cut_rows, history, killed_at, rows_of, transfer
+from walbridge.lake import tables_at
 from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.delta.manifest.manifest_reader import open_table
 
@@ -39,6 +40,9 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
     "rolled back": (lambda lake: logs(lake)[-1].unlink(), "before version 1 that was published"),
     "first commit gone": (lambda lake: logs(lake)[0].unlink(), "its log is damaged"),
     "log overwritten": (lambda lake: logs(lake)[-1].write_text("no log"), "its log is damaged"),
+    "newest commit empty": (lambda lake: logs(lake)[-1].write_bytes(b""), "its log is damaged: commit 1 is empty"),
+    "newest commit blank": (lambda lake: logs(lake)[-1].write_bytes(b" \n"), "its log is damaged: commit 1 is empty"),
+    "newest commit zeroed": (lambda lake: logs(lake)[-1].write_bytes(bytes(700)), "its log is damaged"),
     "files lost": (lose_files, "has lost files"),
     "files overwritten": (damage_files, "has lost files, or they are damaged"),
 }
@@ -73,7 +77,7 @@ def test_table_that_another_program_harmed_is_stale_until_it_is_copied(
     assert history(lake) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("harm", ["gone", "log gone", "rolled back", "first commit gone"])
+@pytest.mark.parametrize("harm", ["gone", "log gone", "rolled back", "first commit gone", "newest commit empty"])
 def test_versions_that_rows_of_cuts_name_are_never_those_of_a_new_table(
     pipeline: MemoryPipeline, run: Run, lake: Path, harm: str
 ) -> None:
@@ -96,6 +100,81 @@ def test_versions_that_rows_of_cuts_name_are_never_those_of_a_new_table(
     assert newest.path.startswith("public/accounts~")
     assert rows_of(lake, newest) == [8]
     assert logs(lake) == left
+
+
+def test_table_of_which_a_power_cut_left_an_empty_first_commit_is_made_in_a_folder_of_its_own(
+    pipeline: MemoryPipeline, run: Run, lake: Path
+) -> None:
+    """In the same folder each copy of it would fail again."""
+    assert killed_at("apply:table-created", run)
+    for commit in lake.glob("public/*/_delta_log/*.json"):
+        commit.write_bytes(b"")
+    assert killed_at("apply:table-created", run)
+    run()
+    transfer(pipeline, 1)
+    run()
+
+    entry = accounts(cut_rows(lake)[-1])
+    assert (entry.state, rows_of(lake, entry), history(lake)) == ("current", [1], [0, 1])
+
+
+def test_readers_are_refused_a_table_of_which_a_commit_is_empty_until_it_is_copied(
+    pipeline: MemoryPipeline, run: Run, lake: Path
+) -> None:
+    """I8: also before the job has seen it."""
+    run()
+    logs(lake)[-1].write_bytes(b"")
+    with pytest.raises(OperatorError, match="commit 1 is empty") as refused:
+        tables_at(str(lake))["public.accounts"]
+    assert refused.value.remedy == "copy it again: walbridge copy public.accounts"
+
+    copy_again(pipeline, 1)
+    run()
+    assert tables_at(str(lake))["public.accounts"].reader().read_all()["n"].to_pylist() == [1]
+
+
+def newest_of_cuts(lake: Path) -> Path:
+    return max((lake / "_cuts" / "_delta_log").glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("point", "left"), [("job:plan-open", b""), ("job:published", b""), ("job:published", bytes(700))]
+)
+def test_job_whose_newest_row_was_lost_with_its_commit_stops_and_goes_on_once_that_is_deleted(
+    pipeline: MemoryPipeline, run: Run, lake: Path, point: str, left: bytes
+) -> None:
+    """I8: what the row said is done again, whether tables were written or not."""
+    run()
+    transfer(pipeline, 1)
+    assert killed_at(point, run)
+    newest = newest_of_cuts(lake)
+    newest.write_bytes(left)
+
+    with pytest.raises(OperatorError, match="_cuts cannot be read: its log is damaged") as refused:
+        run()
+    assert f"delete {newest.name} from its _delta_log" in refused.value.remedy
+    newest.unlink()
+    run()
+    transfer(pipeline, 2)
+    run()
+
+    assert (rows_of(lake, accounts(cut_rows(lake)[-1])), history(lake)) == ([2], [0, 1, 2])
+
+
+def test_empty_commit_before_others_of_the_manifest_is_not_to_be_deleted(
+    pipeline: MemoryPipeline, run: Run, lake: Path
+) -> None:
+    """I8: without a plan's finished row before it a job would take the lake for a new one."""
+    run()
+    empty = newest_of_cuts(lake)
+    transfer(pipeline, 1)
+    run()
+    empty.write_bytes(b"")
+
+    with pytest.raises(OperatorError, match="its log is damaged") as refused:
+        run()
+    assert "delete" not in refused.value.remedy
+    assert "from a backup" in refused.value.remedy
 
 
 @pytest.mark.parametrize("passing", range(2))

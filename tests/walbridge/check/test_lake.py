@@ -15,7 +15,7 @@ from walbridge.check.lake import lake_findings, standing_findings
 from walbridge.control_records import CutsKept
 from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.control.progress_record import Progress
-from walbridge.schemas.errors import COPY_ALL_ANEW, OperatorError, RetryableError
+from walbridge.schemas.errors import COPY_ALL_ANEW, OperatorError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_rows
@@ -23,6 +23,7 @@ from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.errors import cuts_made_anew
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
+COMMIT = '{"commitInfo":{}}'
 PROGRESS = Progress("streaming", "7", 1, "walbridge", "shop", consistent_point=Lsn(0x100))
 ROW = CutRow(
     sequence=1,
@@ -107,7 +108,7 @@ def test_lake_of_which_the_manifest_is_broken_is_told(tmp_path: Path) -> None:
     for entry in (lake / "_cuts" / "_delta_log").glob("*.json"):
         entry.write_text("{")
 
-    with pytest.raises(RetryableError, match="_cuts cannot be read"):
+    with pytest.raises(OperatorError, match="_cuts cannot be read: its log is damaged"):
         list(lake_findings(settings(lake)))
 
 
@@ -234,16 +235,18 @@ def test_empty_lake_beside_cuts_that_are_not_kept_from_the_beginning_may_lack_it
 
 
 @pytest.mark.parametrize(
-    ("newest", "how"),
+    ("newest", "commit", "how"),
     [
-        (None, "is gone"),
-        (2, "is at version 2, before version 3 that was published"),
-        (3, None),
-        (7, None),
+        (None, COMMIT, "is gone"),
+        (2, COMMIT, "is at version 2, before version 3 that was published"),
+        (3, COMMIT, None),
+        (7, COMMIT, None),
+        (3, "", "cannot be read: commit 3 is empty, so what changed there is lost"),
+        (7, "", None),
     ],
 )
 def test_folder_of_a_table_that_is_gone_or_went_back_is_an_error_with_a_copy_as_its_remedy(
-    tmp_path: Path, newest: int | None, how: str | None
+    tmp_path: Path, newest: int | None, commit: str, how: str | None
 ) -> None:
     lake = tmp_path / "lake"
     log = lake / "public" / "t" / "_delta_log"
@@ -253,7 +256,7 @@ def test_folder_of_a_table_that_is_gone_or_went_back_is_an_error_with_a_copy_as_
     if newest is None:
         log.rmdir()
     else:
-        (log / f"{newest:020}.json").touch()
+        (log / f"{newest:020}.json").write_text(commit)
 
     found = [each for each in lake_findings(settings(lake)) if "the lake's table" in each.text]
 

@@ -87,6 +87,29 @@ def test_a_cut_without_a_transaction_is_of_the_time_when_it_was_written(manifest
 
 
 @pytest.mark.usefixtures("manifest")
+def test_table_of_which_a_commit_is_empty_is_refused_where_a_version_needs_it(lake: Path) -> None:
+    """I8: Delta takes it for a commit that changed nothing, and the rows of it would be missing."""
+    (lake / "public" / "a" / "_delta_log" / f"{1:020}.json").write_bytes(b"")
+
+    for at in (200, 300):
+        assert numbers(lake, at, tables=["public.b"])
+        with pytest.raises(OperatorError, match=r"public/a cannot be read: .* commit 1 is empty") as refused:
+            numbers(lake, at)
+        assert "walbridge copy public.a" in refused.value.remedy
+    assert numbers(lake, 100) == {"public.a": [0], "public.b": [0]}
+
+
+@pytest.mark.usefixtures("manifest")
+def test_published_states_of_which_one_is_an_empty_commit_are_refused(lake: Path) -> None:
+    """I8: the newest one would be an older one."""
+    max((lake / "_cuts" / "_delta_log").glob("*.json")).write_bytes(b"")
+
+    for read in (published, tables_at):
+        with pytest.raises(OperatorError, match=r"_cuts cannot be read: .* is empty"):
+            read(str(lake))
+
+
+@pytest.mark.usefixtures("manifest")
 @pytest.mark.parametrize("at", [99, NOON - MINUTE])
 def test_what_is_before_all_that_is_kept_is_refused(lake: Path, at: int | datetime) -> None:
     with pytest.raises(OperatorError, match=r"nothing is published in .* at or before"):

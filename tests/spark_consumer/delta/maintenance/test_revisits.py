@@ -123,6 +123,22 @@ def test_table_at_rest_of_which_the_folder_is_gone_stops_no_plan(lake: Path, man
     assert [(each["log_level"], each["path"]) for each in told] == [("warning", PATH)]
 
 
+def test_table_of_which_a_commit_is_empty_stays_as_it_is(lake: Path, manifest: Manifest) -> None:
+    """I8: a checkpoint would make a state of the table of it, in which nobody sees any more that rows are lost."""
+    clock = Clock()
+    for n in range(BURST):
+        publish(manifest, n + 1, append(lake, n), clock.now)
+    (lake / PATH / "_delta_log" / f"{BURST - 1:020}.json").write_bytes(b"")
+    before = {*(lake / PATH).rglob("*")}
+    tidying = started(lake, manifest, clock)
+    with capture_logs() as told:
+        for _ in range(3):
+            tidying.after_plan([])
+
+    assert [(each["log_level"], each["path"], each["why"]) for each in told] == [("warning", PATH, "DamagedTable")]
+    assert {*(lake / PATH).rglob("*")} == before
+
+
 def entry(name: str, state: str = "current", version: int | None = 1) -> TableEntry:
     return TableEntry(1, "public", name, f"p.public.{name}", name, version, "0" * 16, state)
 

@@ -1,0 +1,53 @@
+"""A manifest whose log cannot be followed, and what brings it back.
+
+In: its log. Out: the operator's error. Where a power cut took the newest commits, a job makes them again once they are
+deleted: it finds the tables as a plan left them, like any job that was killed (I5). Where a commit after them is whole,
+their rows are history that nobody makes again, and a plan may have lost the row that it began from (I8).
+"""
+
+import json
+from collections.abc import Mapping
+
+from deltalake.exceptions import DeltaError
+from deltalake.fs import DeltaStorageHandler
+
+from walbridge.schemas.errors import COPY_ALL_ANEW, OperatorError
+from walbridge.spark_consumer.delta.maintenance.log_files import LOG, LogFiles, commit_name, read_file
+
+FROM_BACKUP = (
+    f"bring that folder back from a backup of the whole lake; else name an empty folder in [lake] path, and "
+    f"{COPY_ALL_ANEW}"
+)
+
+
+def damaged_manifest(uri: str, how: str, storage_options: Mapping[str, str] | None) -> OperatorError:
+    """``how``: what is wrong with it, in words."""
+    names = [commit_name(version) for version in _newest_unreadable(uri, storage_options)]
+    return OperatorError(
+        f"the lake's manifest {uri} cannot be read: {how}",
+        remedy=f"delete {' and '.join(names)} from its {LOG}, then start again: what was said there is done again"
+        if names
+        else FROM_BACKUP,
+    )
+
+
+def _newest_unreadable(uri: str, storage_options: Mapping[str, str] | None) -> list[int]:
+    """The newest commits, if nobody can read them and nothing else is wrong with the log; else none."""
+    files = DeltaStorageHandler(uri, dict(storage_options or {}) or None)
+    try:
+        log = LogFiles.of(files)
+        newest = max(log.commits, default=-1)
+        unreadable = [each for each in log.run(newest) if not _is_readable(files, each)]
+    except (DeltaError, OSError):  # a commit that is missing, for one
+        return []
+    is_the_end = unreadable == [*range(newest + 1 - len(unreadable), newest + 1)]
+    return unreadable if is_the_end else []
+
+
+def _is_readable(files: DeltaStorageHandler, version: int) -> bool:
+    try:
+        lines = read_file(files, commit_name(version)).strip().splitlines()
+        actions = [json.loads(line) for line in lines]
+    except ValueError:
+        return False
+    return bool(actions)
