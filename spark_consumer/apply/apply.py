@@ -156,14 +156,15 @@ class Application:
         """The table's folder, and the table if it is there.
 
         A copy never begins versions anew in a folder of which rows of ``_cuts`` name some: they would one day
-        name rows of another LSN (I8). Where the table is gone, damaged or rolled back, the copy has a new folder.
+        name rows of another LSN (I8). Where the table is gone, damaged or rolled back, or another program set there
+        what the copy may not be written with, the copy has a new folder.
         """
         base, path = self.table_plan.base, self.path
         if self._needed_base is not None:
             return path, self._open(path)
         with suppress(TableError):
             table = self._open(path)
-            if base is None or (table is not None and table.version >= base.version):
+            if base is None or (table is not None and table.version >= base.version and not table.constraints):
                 return path, table
         path = new_folder(path, self.table_plan.relation_id, self.plan.to_cut)
         return path, self._open(path)

@@ -13,10 +13,12 @@ says at its start that it finds an empty lake, and names this case in each error
 import re
 
 from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.delta.empty_commits import refuse_empty_commits
+from walbridge.spark_consumer.delta.table_faults import DAMAGED_LOG, DamagedTable, is_damaged_log
+from walbridge.spark_consumer.delta.table_features import refuse_unwritable, unknown_feature
 from walbridge.spark_consumer.errors import sorted_error
 
 _NOTHING_THERE = re.compile(r"No files in log segment|\bcode: 2\b")
@@ -28,7 +30,7 @@ def table_if_any(uri: str, storage_options: dict[str, str] | None = None) -> Del
 
     Raises:
         OperatorError: whether there is one cannot be seen.
-        DamagedTable: a commit that it needs is empty.
+        DamagedTable: its log cannot be followed.
     """
     try:
         table = DeltaTable(uri, storage_options=storage_options or None)
@@ -37,7 +39,24 @@ def table_if_any(uri: str, storage_options: dict[str, str] | None = None) -> Del
             return None
         found = sorted_error(error)
         raise _hidden(uri) if found is error else found from error
+    except DeltaError as error:
+        if not is_damaged_log(error):
+            raise
+        raise DamagedTable(unknown_feature(error) or DAMAGED_LOG) from error
     refuse_empty_commits(uri, table.version(), storage_options)
+    return table
+
+
+def writable_table(uri: str, storage_options: dict[str, str]) -> DeltaTable:
+    """A table to commit to. A merge of files, or a checkpoint, would make a state of it in which nothing seems lost.
+
+    Raises:
+        DamagedTable, TableError: it is not to be written.
+    """
+    table = table_if_any(uri, storage_options)
+    if table is None:
+        raise DamagedTable("it is gone")
+    refuse_unwritable(uri, table)
     return table
 
 

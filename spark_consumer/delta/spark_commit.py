@@ -19,9 +19,11 @@ from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.shared_files import are_all_there, drop_lost_hint, lost_since
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.delta.table_faults import ConcurrentCommit, NotShared, is_lost_file
+from walbridge.spark_consumer.delta.table_features import unmet
 
 FILE_ROWS_MAX = 1_000_000
 """Of one task: a merge rewrites each file that holds one of its rows."""
+_UNMET = re.compile(r"DELTA_VIOLATE_CONSTRAINT")
 _NOT_FOUND = re.compile(r"FILE_NOT_EXIST|FileNotFoundException")
 
 
@@ -32,6 +34,7 @@ def committed_by_spark(table: LakeTable, commit: Commit) -> Iterator[None]:
     Raises:
         ConcurrentCommit: another program committed to the table meanwhile.
         NotShared: executors do not share the table's folder with the driver.
+        TableError: a row does not meet a constraint that another program set.
     """
     head = table.version
     try:
@@ -39,9 +42,10 @@ def committed_by_spark(table: LakeTable, commit: Commit) -> Iterator[None]:
     except (PySparkException, Py4JJavaError) as error:
         if "io.delta.exceptions.Concurrent" in str(error) or "DELTA_CONCURRENT" in str(error):
             raise ConcurrentCommit(f"another program committed to {table.uri} at the same time") from None
-        # An executor looks in vain for what the driver has.
+        if _UNMET.search(str(error)) and table.constraints:
+            raise unmet(table.uri, table.constraints) from None
         if _NOT_FOUND.search(str(error)) and is_lost_file(error) and are_all_there(table.files):
-            raise NotShared(table.uri) from None
+            raise NotShared(table.uri) from None  # an executor looks in vain for what the driver has
         raise
     drop_lost_hint(table.uri)
     table.follow(commit)

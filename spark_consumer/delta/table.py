@@ -27,8 +27,11 @@ from walbridge.spark_consumer.delta.table_faults import (
     ConcurrentCommit,
     DamagedTable,
     VersionGone,
+)
+from walbridge.spark_consumer.delta.table_features import (
     commit_errors,
-    is_damaged_log,
+    constraints,
+    refuse_unwritable,
 )
 from walbridge.spark_consumer.errors import sorted_error
 
@@ -90,19 +93,21 @@ class LakeTable:
 
         Raises:
             DamagedTable: there is one, whose log cannot be followed.
+            TableError: there is one, on which another program set what delta-rs cannot write.
         """
         try:
             delta = table_if_any(uri, storage_options)
-        except DeltaError as error:
+        except (DeltaError, DamagedTable) as error:
             if drop_lost_hint(uri):
                 return cls.open(uri, storage_options)
             found = sorted_error(error)
-            if found is not error:
-                raise found from error
-            if is_damaged_log(error):
-                raise DamagedTable from error
-            raise
-        return None if delta is None else cls(uri, delta, storage_options)
+            if found is error:
+                raise
+            raise found from error
+        if delta is None:
+            return None
+        refuse_unwritable(uri, delta)
+        return cls(uri, delta, storage_options)
 
     @classmethod
     def create(
@@ -122,6 +127,11 @@ class LakeTable:
     @property
     def version(self) -> int:
         return self._delta.version()
+
+    @property
+    def constraints(self) -> list[str]:
+        """Names of conditions that another program set: rows that do not meet them cannot be written."""
+        return constraints(self._delta)
 
     @property
     def fields(self) -> list[LakeField]:
@@ -164,12 +174,12 @@ class LakeTable:
 
     def append(self, rows: pa.RecordBatchReader, commit: Commit) -> None:
         """Add rows; their schema is the table's."""
-        with commit_errors(self.uri):
+        with commit_errors(self.uri, self._delta):
             write_deltalake(self._delta, rows, mode="append", commit_properties=commit.properties())
 
     def overwrite(self, rows: pa.RecordBatchReader, commit: Commit) -> None:
         """Hold these rows and nothing else, in their schema."""
-        with commit_errors(self.uri):
+        with commit_errors(self.uri, self._delta):
             write_deltalake(
                 self._delta,
                 rows,
@@ -180,7 +190,7 @@ class LakeTable:
 
     def merge(self, merge: Merge, source: pa.RecordBatchReader, commit: Commit) -> Matches:
         """One MERGE; returns what it found."""
-        with commit_errors(self.uri):
+        with commit_errors(self.uri, self._delta):
             builder = self._delta.merge(
                 source,
                 merge.condition,
@@ -207,14 +217,14 @@ class LakeTable:
 
     def add_columns(self, fields: Sequence[LakeField], commit: Commit) -> None:
         """New columns, null in every row."""
-        with commit_errors(self.uri):
+        with commit_errors(self.uri, self._delta):
             new = [Field.from_json(json.dumps(field.json())) for field in fields]
             self._delta.alter.add_columns(new, commit_properties=commit.properties())
 
     def describe_column(self, field: LakeField, commit: Commit) -> None:
         """Set a column's metadata."""
         metadata = {name: str(value) for name, value in field.metadata.items()}
-        with commit_errors(self.uri):
+        with commit_errors(self.uri, self._delta):
             self._delta.alter.set_column_metadata(field.name, metadata, commit_properties=commit.properties())
 
     def _gone(self, version: int, error: Exception) -> BaseException:
@@ -230,7 +240,7 @@ class LakeTable:
         """
         try:
             refuse_empty_commits(self.uri, version, self._storage_options)
-            with commit_errors(self.uri):
+            with commit_errors(self.uri, self._delta):
                 self._delta.restore(version, commit_properties=commit.properties())
         except (DeltaError, OSError, DamagedTable) as error:
             raise self._gone(version, error) from error
@@ -249,7 +259,7 @@ class LakeTable:
     def expect_spark(self, commit: Commit) -> None:
         """Say once that Spark writes to the table too."""
         if not self._is_written_by_spark:
-            with commit_errors(self.uri):
+            with commit_errors(self.uri, self._delta):
                 self._delta.alter.set_table_properties(
                     {BY_SPARK: "true"}, raise_if_not_exists=False, commit_properties=commit.properties()
                 )

@@ -4,16 +4,11 @@ In: errors of delta-rs and of Spark, which tell these apart by their words alone
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import DeltaError
 
-from walbridge.schemas.errors import RetryableError, TableError
+from walbridge.schemas.errors import RetryableError
 from walbridge.spark_consumer.errors import sorted_error
-
-_UNWRITABLE = re.compile(r"Unsupported table features required: \[[\w, ]+\]|table is append-only")
-"""Also a failed commit to delta-rs, but one that no other attempt mends."""
 
 OF_THE_SYSTEM = re.compile(r"os error (?!2\b)")
 """Any other number than that of a file which is not there: too many open files, for instance."""
@@ -60,17 +55,3 @@ class DamagedTable(Exception):
 
 class VersionGone(Exception):
     """An old version of a table cannot be read any more."""
-
-
-@contextmanager
-def commit_errors(uri: str) -> Iterator[None]:
-    """A block that commits to a table with delta-rs."""
-    try:
-        yield
-    except CommitFailedError as error:
-        if found := _UNWRITABLE.search(str(error)):
-            raise TableError(
-                f"delta-rs cannot write {uri}: {found[0]}",
-                first="take back what was set on the table: ALTER TABLE in Spark, UNSET TBLPROPERTIES or DROP FEATURE",
-            ) from None
-        raise ConcurrentCommit(f"another program committed to {uri} at the same time") from None

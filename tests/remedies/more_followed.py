@@ -226,7 +226,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "spark_consumer/apply/existence.py:refuse_other_matches",
         "spark_consumer/apply/reshape.py:_refuse_rows",
         "spark_consumer/apply/unknown_values.py:refuse_missing",
-        "spark_consumer/delta/table_faults.py:commit_errors",
+        "spark_consumer/delta/table_features.py:unwritable",
         "spark_consumer/fold/kept_values.py:refuse_other_values",
         "spark_consumer/fold/shape.py:_refuse_renamed",
         "spark_consumer/kafka/change_reader.py:other_counts",

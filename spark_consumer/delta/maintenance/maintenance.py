@@ -18,9 +18,9 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSelector
 
+from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.delta.empty_commits import refuse_empty_commits
 from walbridge.spark_consumer.delta.folder import delete_folder
 from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, contents_at
 from walbridge.spark_consumer.delta.maintenance.log_trim import LogTrim
@@ -28,6 +28,7 @@ from walbridge.spark_consumer.delta.maintenance.purge import Purge
 from walbridge.spark_consumer.delta.maintenance.revisits import INTERVAL, Revisits
 from walbridge.spark_consumer.delta.maintenance.unnamed_files import FileLives
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
+from walbridge.spark_consumer.delta.opening import writable_table
 from walbridge.spark_consumer.delta.table import PROPERTIES, LakeTable, has_vectors
 from walbridge.spark_consumer.delta.table_faults import DamagedTable, VersionGone
 from walbridge.spark_consumer.plan.kept_cuts import Retention
@@ -146,20 +147,19 @@ class Maintenance:
         """Visit a table to which no plan may have written in this process."""
         try:
             self._visit(path)
-        except (DeltaError, OSError, DamagedTable) as error:
-            # The plan that writes to it next tells what it is.
-            log.warning("table cannot be tidied now", path=path, why=type(error).__name__)
-            self._lives.pop(path, None)
+        except (DeltaError, OSError) as error:
+            self._untidied(path, error)
 
-    def _open(self, path: str) -> DeltaTable:
-        """A checkpoint, or a merge of small files, would make the loss of a commit look like a state of the table."""
-        uri = f"{self._lake}/{path}"
-        table = DeltaTable(uri, storage_options=self._storage_options or None)
-        refuse_empty_commits(uri, table.version(), self._storage_options)
-        return table
+    def _untidied(self, path: str, error: Exception) -> None:
+        """The plan that writes to it next tells what it is."""
+        log.warning("table cannot be tidied now", path=path, why=type(error).__name__)
+        self._lives.pop(path, None)
 
     def _tidy_table(self, path: str) -> None:
-        table = self._open(path)
+        try:
+            table = writable_table(f"{self._lake}/{path}", self._storage_options)
+        except (DamagedTable, OperatorError) as error:
+            return self._untidied(path, error)
         try:
             if PROPERTIES.items() - table.metadata().configuration.items():  # an older version of walbridge made it
                 table.alter.set_table_properties(dict(PROPERTIES), commit_properties=_WITHOUT_RETRY)
@@ -174,11 +174,11 @@ class Maintenance:
         path = next(iter(self._marked))
         del self._marked[path]
         try:
-            table = self._open(path)
+            table = writable_table(f"{self._lake}/{path}", self._storage_options)
             if purge.purge(table, self._storage_options):
                 self._marked[path] = None  # behind all others
-        except (DeltaError, OSError, DamagedTable) as error:  # the plan that writes to it next tells what it is
-            log.warning("table cannot be tidied now", path=path, why=type(error).__name__)
+        except (DeltaError, OSError, DamagedTable, OperatorError) as error:
+            self._untidied(path, error)
 
     def _vacuum(self, table: DeltaTable, path: str) -> None:
         now, is_late = self._clock(), _deadline()

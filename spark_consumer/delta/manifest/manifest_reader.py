@@ -12,13 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder
-from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 
 from walbridge.schemas.errors import NEWER_WALBRIDGE, OperatorError
 from walbridge.spark_consumer.delta.manifest.damaged import damaged_manifest
 from walbridge.spark_consumer.delta.opening import table_if_any
-from walbridge.spark_consumer.delta.table_faults import DAMAGED_LOG, DamagedTable, is_damaged_log
+from walbridge.spark_consumer.delta.table_faults import DamagedTable
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyRange, CopyShape
 from walbridge.spark_consumer.plan.kept_cuts import WrittenRow
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
@@ -95,10 +94,6 @@ def open_table(lake: str, storage_options: dict[str, str] | None = None) -> Delt
     uri = f"{lake.rstrip('/')}/{CUTS_TABLE}"
     try:
         table = table_if_any(uri, storage_options)
-    except DeltaError as error:
-        if not is_damaged_log(error):
-            raise
-        raise damaged_manifest(uri, DAMAGED_LOG, storage_options) from error
     except DamagedTable as error:
         raise damaged_manifest(uri, error.how, storage_options) from error
     if table is None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import kill_points
+from tests.spark_consumer.delta.set_by_others import UNREADABLE, UNWRITABLE, Features, constrain, set_features
 from tests.spark_consumer.memory_pipeline import MemoryPipeline
 from tests.spark_consumer.two_tables import Run, accounts, copy_again, cut_rows, history, killed_at, rows_of, transfer
 from walbridge.lake import tables_at
@@ -34,7 +35,19 @@ def damage_files(lake: Path) -> None:
         file.write_bytes(b"PAR1 and nothing else")
 
 
+def table_of(lake: Path) -> Path:
+    return lake / "public" / "accounts"
+
+
+def with_features(features: Features) -> Callable[[Path], object]:
+    return lambda lake: set_features(table_of(lake), features)
+
+
 HARM: dict[str, tuple[Callable[[Path], object], str]] = {
+    **{name: (with_features(features), f"another program set {name}") for name, features in UNWRITABLE.items()},
+    "unknown to delta-rs": (with_features(UNREADABLE), "another program set ofTomorrow"),
+    "constraint that a row fails": (lambda lake: constrain(table_of(lake), "n > 1000"), "CHECK strict"),
+    "constraint of Spark's alone": (lambda lake: constrain(table_of(lake), "typeof(n) = 'int'"), "CHECK strict"),
     "gone": (remove, "the lake's table public/accounts is gone"),
     "log gone": (lambda lake: shutil.rmtree(logs(lake)[0].parent), "is gone"),
     "rolled back": (lambda lake: logs(lake)[-1].unlink(), "before version 1 that was published"),

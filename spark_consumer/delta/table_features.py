@@ -1,0 +1,104 @@
+"""What another program set on a table that delta-rs cannot write with it.
+
+In: a table's protocol, properties and schema. Out: the error of that table, which names what was set. Delta lets nobody
+take most features back at once, some never: so a copy is the remedy, in a folder of its own. Constraints are written
+with as long as all rows meet them.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from walbridge.schemas.errors import TableError
+from walbridge.spark_consumer.delta.table_faults import ConcurrentCommit
+
+_WRITABLE = frozenset(
+    {
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "columnMapping",
+        "deletionVectors",
+        "generatedColumns",
+        "invariants",
+        "timestampNtz",
+        "v2Checkpoint",
+        "variantType",
+    }
+)
+"""Features that delta-rs writes with, as long as the first, the third and the fourth are not made use of."""
+_IDENTITY_VERSION = 6
+"""Of writers, from before features had names: the first that delta-rs lacks."""
+_CONSTRAINT = "delta.constraints."
+_OFF = {"delta.appendOnly": "false", "delta.columnMapping.mode": "none"}
+_UNKNOWN = re.compile(r"Unsupported: Feature '(\w+)'|(Max catalog version)")
+_UNSUPPORTED = re.compile(r"Unsupported table features required: \[(.+)\]|(table is append-only)")
+"""Also a failed commit to delta-rs, but one that no other attempt mends."""
+_UNMET = re.compile(r"failed validation check|Error during planning|Schema error")
+
+
+def unwritable(uri: str, what: str) -> TableError:
+    """``what``: was set."""
+    return TableError(f"the lake's table {uri} cannot be written any more: {_set_by_others(what)}")
+
+
+def _set_by_others(what: str) -> str:
+    return f"another program set {what} on it"
+
+
+def refuse_unwritable(uri: str, table: DeltaTable) -> None:
+    """Refuse a table with a feature that delta-rs does not write.
+
+    Raises:
+        TableError: it names all of them.
+    """
+    protocol, properties = table.protocol(), table.metadata().configuration
+    found = {*(protocol.writer_features or ()), *(protocol.reader_features or ())} - _WRITABLE
+    if protocol.min_writer_version == _IDENTITY_VERSION:
+        found.add("identityColumns")
+    found |= {name for name, off in _OFF.items() if properties.get(name, off) != off}
+    if found:
+        raise unwritable(uri, ", ".join(sorted(found)))
+
+
+def unknown_feature(error: DeltaError) -> str | None:
+    """Why delta-rs does not even open a table, if it is for the sake of a feature."""
+    found = _UNKNOWN.search(str(error))
+    return None if found is None else _set_by_others(found[1] or "catalogManaged")
+
+
+def constraints(table: DeltaTable) -> list[str]:
+    """Names of conditions that rows must meet."""
+    return sorted(
+        name.removeprefix(_CONSTRAINT) for name in table.metadata().configuration if name.startswith(_CONSTRAINT)
+    )
+
+
+@contextmanager
+def commit_errors(uri: str, table: DeltaTable | None = None) -> Iterator[None]:
+    """A block that commits to a table with delta-rs; None: to one that is made there.
+
+    Raises:
+        ConcurrentCommit: another program has made this version.
+        TableError: a feature, or a constraint, is in the way.
+    """
+    try:
+        yield
+    except CommitFailedError as error:
+        if found := _UNSUPPORTED.search(str(error)):
+            raise unwritable(uri, found[1] or "delta.appendOnly") from None
+        raise ConcurrentCommit(f"another program committed to {uri} at the same time") from None
+    except DeltaError as error:
+        names = constraints(table) if table is not None and _UNMET.search(str(error)) else []
+        if not names:
+            raise
+        # Without the cause: it quotes the rows (I10).
+        raise unmet(uri, names) from None
+
+
+def unmet(uri: str, names: Iterable[str]) -> TableError:
+    """A row of the source does not meet a constraint, or delta-rs does not know what that asks."""
+    return unwritable(uri, ", ".join(f"CHECK {name}" for name in names))
