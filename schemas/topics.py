@@ -8,6 +8,7 @@ a plain ``_`` stays unless it is followed by ``u`` and four hex digits, so that 
 names never meet (Debezium's ``foo@bar`` and ``foo$bar`` did).
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain, count
@@ -16,6 +17,8 @@ from walbridge.schemas.errors import OperatorError
 
 TOPIC_NAME_LENGTH_MAX = 249
 PATH_PART_BYTES_MAX = 255
+_SUFFIX_MAX = 32
+"""What may follow the name of a folder (``_2``, or as ``new_folder`` says) or of a topic."""
 LAKE_STRUCT = "_walbridge"
 """The one column that walbridge adds to every lake table."""
 
@@ -38,6 +41,17 @@ def _escape(name: str, legal: re.Pattern[str]) -> str:
     )
 
 
+def _cut(name: str, length: int) -> str:
+    """A name of legal characters, or its beginning and a digest where it is longer. A name that is cut again differs
+    from all others that are, since so does its digest."""
+    if len(name) <= length:
+        return name
+    end = _CUT + hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
+    return _HALF_ESCAPE.sub("", name[: length - len(end)]) + end
+
+
+_CUT, _DIGEST = "_u0000", 32
+_HALF_ESCAPE = re.compile(r"_(u[0-9a-f]{0,3})?$")
 _TOPIC_CHAR = re.compile(r"[A-Za-z0-9_-]")
 _AVRO_CHAR = re.compile(r"[A-Za-z0-9_]")
 
@@ -105,16 +119,16 @@ def data_topic(pipeline: str, namespace: str, name: str, names: Mapping[str, str
     """The topic of a table; ``names`` are the operator's ``[topics.names]``: table → topic.
 
     Raises:
-        OperatorError: longer than Kafka allows, or an operator's name that Kafka refuses.
+        OperatorError: an operator's name that Kafka refuses.
     """
     topic = (names or {}).get(f"{namespace}.{name}")
     if topic is None:
-        topic = f"{pipeline}.{topic_part(namespace)}.{topic_part(name)}"
+        return _own_topic(pipeline, topic_part(namespace), topic_part(name))
     if len(topic) > TOPIC_NAME_LENGTH_MAX:
         raise OperatorError(
             f"the topic name of table {namespace}.{name} has {len(topic)} characters, "
             f"Kafka allows {TOPIC_NAME_LENGTH_MAX}",
-            remedy=f'give it one: [topics.names] "{namespace}.{name}" = "..."',
+            remedy=f'shorten [topics.names] "{namespace}.{name}"',
         )
     if not _TOPIC_NAME.fullmatch(topic):
         raise OperatorError(
@@ -122,6 +136,15 @@ def data_topic(pipeline: str, namespace: str, name: str, names: Mapping[str, str
             remedy=f'mend [topics.names] "{namespace}.{name}"',
         )
     return topic
+
+
+def _own_topic(pipeline: str, namespace: str, name: str) -> str:
+    """Of escaped parts. Each is cut alone, so that two topics differ where one of their parts does."""
+    room = TOPIC_NAME_LENGTH_MAX - len(pipeline) - len("..")
+    if len(namespace) + len(name) > room:
+        namespace = _cut(namespace, room // 2)
+        name = _cut(name, room - len(namespace))
+    return f"{pipeline}.{namespace}.{name}"
 
 
 def refuse_topic_collisions(topics: Iterable[str]) -> None:
@@ -147,39 +170,31 @@ def refuse_topic_collisions(topics: Iterable[str]) -> None:
 
 
 def free_topic(wanted: str, taken: Iterable[str]) -> str:
-    """The wanted topic, or with the first suffix ``_2``, ``_3`` … that Kafka can hold beside those.
-
-    Raises:
-        OperatorError: longer than Kafka allows.
-    """
+    """The wanted topic, or with the first suffix ``_2``, ``_3`` … that Kafka can hold beside those."""
     metrics = {_metric(topic) for topic in taken}
-    topic = _first_free(wanted, lambda each: _metric(each) not in metrics)
-    if len(topic) > TOPIC_NAME_LENGTH_MAX:
-        raise OperatorError(
-            f"topic {wanted} is another table's, and {topic} has {len(topic)} characters, "
-            f"Kafka allows {TOPIC_NAME_LENGTH_MAX}",
-            remedy="give the table that came last a topic of its own with an entry in [topics.names]",
-        )
-    return topic
+    return _first_free(wanted, TOPIC_NAME_LENGTH_MAX, lambda each: _metric(each) not in metrics)
 
 
 def free_path(wanted: str, taken: Collection[str]) -> str:
-    """The wanted lake path, or with the first suffix that none of those has.
+    """The wanted lake path, or with the first suffix that none of those has, as it is or as ``folder_stem``."""
+    part = wanted.rpartition("/")[2]
+    schema, taken_paths = wanted.removesuffix(part), {*taken}
 
-    Raises:
-        OperatorError: longer than file systems allow.
-    """
-    path = _first_free(wanted, lambda each: each not in taken)
-    if len(path.rpartition("/")[2]) > PATH_PART_BYTES_MAX:
-        raise OperatorError(
-            f"the folder {wanted} is another table's, and {path} is longer than {PATH_PART_BYTES_MAX} bytes",
-            remedy="rename the table, or leave it out of the publication",
-        )
-    return path
+    def is_free(part: str) -> bool:
+        return taken_paths.isdisjoint((schema + part, folder_stem(schema + part)))
+
+    return schema + _first_free(part, PATH_PART_BYTES_MAX, is_free)
 
 
-def _first_free(wanted: str, is_free: Callable[[str], bool]) -> str:
-    names = chain([wanted], (f"{wanted}_{number}" for number in count(2)))
+def folder_stem(path: str) -> str:
+    """A table's lake path, cut so far that a suffix can follow it."""
+    part = path.rpartition("/")[2]
+    return path.removesuffix(part) + _cut(part, PATH_PART_BYTES_MAX - _SUFFIX_MAX)
+
+
+def _first_free(wanted: str, length: int, is_free: Callable[[str], bool]) -> str:
+    suffixes = (f"_{number}" for number in count(2))
+    names = chain([wanted], (_cut(wanted, length - len(suffix)) + suffix for suffix in suffixes))
     return next(name for name in names if is_free(name))
 
 
@@ -194,18 +209,12 @@ def _metric(topic: str) -> str:
 
 
 def table_path(namespace: str, name: str) -> str:
-    """The lake path of a table, relative to the lake: ``<schema>/<table>``.
+    """The lake path of a table, relative to the lake: ``<schema>/<table>``."""
+    return f"{_folder(path_part(namespace))}/{_folder(path_part(name))}"
 
-    Raises:
-        OperatorError: a part longer than file systems allow.
-    """
-    parts = path_part(namespace), path_part(name)
-    if any(len(part) > PATH_PART_BYTES_MAX for part in parts):
-        raise OperatorError(
-            f"the escaped name of table {namespace}.{name} is longer than {PATH_PART_BYTES_MAX} bytes",
-            remedy="rename the table, or leave it out of the publication",
-        )
-    return "/".join(parts)
+
+def _folder(part: str) -> str:
+    return part if len(part) <= PATH_PART_BYTES_MAX else _cut(part, PATH_PART_BYTES_MAX - _SUFFIX_MAX)
 
 
 def lake_column_names(columns: Sequence[str]) -> list[str]:

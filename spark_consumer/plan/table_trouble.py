@@ -10,6 +10,7 @@ nothing more until the end of a copy, which needs nothing of what is there (I8).
 from dataclasses import dataclass
 
 from walbridge.schemas.errors import TableError
+from walbridge.schemas.topics import folder_stem
 from walbridge.spark_consumer.plan.segments import QUARANTINED, STALE
 
 _NEW_FOLDER = "~"
@@ -18,11 +19,11 @@ _NEW_FOLDER = "~"
 
 def new_folder(path: str, relation_id: int, cut_id: int) -> str:
     """Where a table is copied to at a cut, when its folder cannot be used any more; nobody else's then."""
-    return f"{first_folder(path)}{_NEW_FOLDER}{relation_id}-{cut_id}"
+    return f"{folder_stem(first_folder(path))}{_NEW_FOLDER}{relation_id}-{cut_id}"
 
 
 def first_folder(path: str) -> str:
-    """The folder that a table had first, of which rows of ``_cuts`` may name versions."""
+    """The folder that a table had first, of which rows of ``_cuts`` may name versions; its stem if it is long."""
     return path.partition(_NEW_FOLDER)[0]
 
 

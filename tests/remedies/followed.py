@@ -69,8 +69,6 @@ FOLLOWED: dict[str, str] = {
     + "test_address_of_a_registry_is_set_and_is_that_of_confluents_api",
     "producer/registry/refusals.py:registry_refuses": OFFLINE
     + "test_address_of_a_registry_is_set_and_is_that_of_confluents_api",
-    "schemas/topics.py:free_path": OFFLINE + "test_table_whose_folder_has_no_name_is_renamed",
-    "schemas/topics.py:table_path": OFFLINE + "test_table_whose_folder_has_no_name_is_renamed",
     "spark_consumer/jvm/spark_session.py:connector_jars": OFFLINE
     + "test_jars_are_found_in_the_folder_that_is_set_and_read_once_their_permissions_are_mended",
     "spark_consumer/plan/readable_tables.py:_in_trouble": OFFLINE

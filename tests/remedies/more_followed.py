@@ -199,9 +199,6 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/remedies/test_followed_producer.py::"
     "test_table_of_tail_is_one_that_is_named_or_that_the_producer_has_begun_with": ("walbridge/tail.py:topic_of",),
-    "tests/remedies/test_followed_producer.py::test_table_that_came_last_to_a_long_name_gets_a_topic_of_its_own": (
-        "schemas/topics.py:free_topic",
-    ),
     "tests/remedies/test_followed_producer.py::"
     "test_table_that_is_read_in_one_piece_is_copied_once_its_changes_find_room": (
         "producer/errors/disks.py:set_aside_full",

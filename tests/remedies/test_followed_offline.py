@@ -35,7 +35,6 @@ from walbridge.runtime.host import JAVA_SUPPORTED
 from walbridge.schemas.control.table_progress import CURRENT
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.topics import PATH_PART_BYTES_MAX, free_path, table_path
 from walbridge.spark_consumer.jvm.spark_session import connector_jars
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 from walbridge.spark_consumer.plan.readable_tables import readable_tables
@@ -161,16 +160,6 @@ def test_file_of_keys_is_named_encoded_and_written_as_told(tmp_path: Path) -> No
     assert told.remedy == "write these columns in this order, as CSV"
     file.write_text('one,"two, three"\n')
     assert [bound.values for bound in _lines(file, order("a", "b"))] == [("one", "two, three")]
-
-
-LONG = "t" * PATH_PART_BYTES_MAX
-
-
-def test_table_whose_folder_has_no_name_is_renamed() -> None:
-    assert refusal(lambda: table_path("public", LONG + "t")).remedy.startswith("rename the table")
-    assert refusal(lambda: free_path(f"public/{LONG}", {f"public/{LONG}"})).remedy.startswith("rename the table")
-
-    assert free_path(table_path("public", "short"), {f"public/{LONG}"}) == "public/short"
 
 
 def test_java_that_is_missing_or_too_old_is_installed(tmp_path: Path) -> None:

@@ -37,7 +37,6 @@ from walbridge.producer.session.transactions import transaction_spool
 from walbridge.schemas.errors import KafkaAway, KafkaRefuses, OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_sections import Topics
-from walbridge.schemas.topics import TOPIC_NAME_LENGTH_MAX, data_topic, free_topic
 from walbridge.tables.copy import refuse_first_copy, refuse_without_requests
 from walbridge.tables.keys import _refuse_other_than_current
 from walbridge.tail import topic_of
@@ -66,14 +65,6 @@ def test_partitions_and_format_are_set_as_the_topics_have_them() -> None:
 def opened(watched: Any) -> Any:
     watched.open()
     return watched
-
-
-def test_table_that_came_last_to_a_long_name_gets_a_topic_of_its_own() -> None:
-    long = "p.public." + "t" * (TOPIC_NAME_LENGTH_MAX - len("p.public."))
-    assert refusal(lambda: free_topic(long, [long])).remedy.endswith("with an entry in [topics.names]")
-
-    own = data_topic("p", "public", "t" * 100, {"public." + "t" * 100: "p.own"})
-    assert free_topic(own, [long]) == own
 
 
 def test_registry_is_the_one_that_the_pipeline_began_with() -> None:

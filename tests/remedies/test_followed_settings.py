@@ -131,14 +131,14 @@ def test_secret_is_written_into_its_file(place: Place) -> None:
 LONG = "t" * 250
 
 
-@pytest.mark.parametrize(("given", "said"), [({}, "give it one: "), ({f"public.{LONG}": "no topic"}, "mend ")])
-def test_table_whose_topic_has_no_name_is_given_one(given: dict[str, str], said: str) -> None:
+@pytest.mark.parametrize(("given", "said"), [(LONG, "shorten"), ("no topic", "mend")])
+def test_table_whose_topic_has_no_name_is_given_one(given: str, said: str) -> None:
     with pytest.raises(OperatorError) as refusal:
-        data_topic("shop", "public", LONG, given)
-    entry = re.fullmatch(rf'{said}\[topics\.names\] "(.+?)"( = "\.\.\.")?', refusal.value.remedy)
+        data_topic("shop", "public", "orders", {"public.orders": given})
+    entry = re.fullmatch(rf'{said} \[topics\.names\] "(.+?)"', refusal.value.remedy)
     assert entry is not None
 
-    assert data_topic("shop", "public", LONG, {entry[1]: "shop.long"}) == "shop.long"
+    assert data_topic("shop", "public", "orders", {entry[1]: "shop.long"}) == "shop.long"
 
 
 def test_two_tables_of_one_topic_are_told_apart_by_an_entry() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
@@ -13,6 +14,7 @@ from walbridge.schemas.topics import (
     avro_name,
     cuts_topic,
     data_topic,
+    free_path,
     is_pipeline_name,
     lake_column_names,
     metadata_topic,
@@ -22,6 +24,7 @@ from walbridge.schemas.topics import (
     table_path,
     topic_part,
 )
+from walbridge.spark_consumer.plan.table_trouble import first_folder, new_folder
 
 ESCAPES = {
     "topic": (topic_part, re.compile(r"[A-Za-z0-9_-]+")),
@@ -85,11 +88,50 @@ def test_table_path_is_schema_then_table() -> None:
     assert table_path("public", "a/b") == "public/a_u002fb"
 
 
-def test_path_part_longer_than_file_systems_allow_is_refused() -> None:
-    with pytest.raises(OperatorError, match="longer than 255 bytes") as refused:
-        table_path("public", "$" * 63)
+LONG = ["," * 63, "," * 62 + ".", "😀" * 30 + "_", "t" * 300, "t" * 299 + "_", "_" + "," * 62]
+"""Longer than file systems allow once they are escaped; some of servers that were built for long names."""
 
-    assert "publication" in refused.value.remedy
+
+@pytest.mark.parametrize("fitting", ["t" * 255, "," * 42, "orders"])
+def test_names_that_fit_have_the_folder_that_they_always_had(fitting: str) -> None:
+    assert table_path("public", fitting) == f"public/{path_part(fitting)}"
+
+
+def test_names_that_are_too_long_are_cut_and_stay_different() -> None:
+    """Also from what any other name is written as: no name holds what ``_u0000`` stands for."""
+    paths = [table_path(*names) for name in LONG for names in ((name, "t"), ("s", name), (name, name))]
+
+    assert len({*paths}) == len(paths)
+    for part in {part for path in paths for part in path.split("/") if len(part) > 1}:
+        assert re.fullmatch(r"(_u[0-9a-f]{4}|[A-Za-z0-9-]|_(?!u))+_u0000[0-9a-f]{32}", part)
+        assert len(f"{part}~{2**32}-{2**63}") <= 255
+        assert not part.startswith("_cuts")
+
+
+def test_cut_name_is_the_same_for_ever() -> None:
+    """A lake keeps it."""
+    assert table_path("public", "," * 63) == f"public/{'_u002c' * 30}_u00005cc7b8780cfcbc0a7508d3a0caf39cae"
+    assert data_topic("p", "public", "," * 63) == f"p.public.{'_u002c' * 33}_u00005cc7b8780cfcbc0a7508d3a0caf39cae"
+
+
+@given(st.lists(st.sampled_from(["s/" + "t" * 255, "s/" + "t" * 222, "s/" + "t" * 223, "s/a"]), max_size=5))
+def test_folders_of_tables_that_are_made_again_fit_and_never_meet(wanted: list[str]) -> None:
+    """Whatever the length, and whether another table has had the name."""
+    taken: list[str] = []
+    for number, each in enumerate(wanted):
+        path = free_path(each, {*taken, *map(first_folder, taken)})
+        taken += [path, new_folder(path, 2**32, number)]
+
+    assert len({*taken}) == len(taken)
+    assert all(len(path.rpartition("/")[2]) <= 255 for path in taken)
+    for path, again in pairwise(taken):
+        assert path == again or first_folder(path) != again
+
+
+def test_first_folder_of_a_table_that_was_made_again_is_no_other_tables() -> None:
+    """I8: rows of ``_cuts`` may name versions in it, though the new folder's name is cut."""
+    long = "s/" + "t" * 255
+    assert free_path(long, {first_folder(new_folder(long, 1, 1))}) != long
 
 
 def test_each_topic_of_a_pipeline_has_its_name() -> None:
@@ -102,14 +144,22 @@ def test_dots_of_a_name_are_no_separators() -> None:
     assert data_topic("p", "a", "b.c") != data_topic("p", "a.b", "c")
 
 
-def test_topic_of_249_characters_is_taken_and_one_more_refused_with_the_remedy() -> None:
+def test_topic_of_249_characters_is_taken_as_it_is_and_a_longer_one_cut() -> None:
     name = "t" * (249 - len("p.public."))
-    assert len(data_topic("p", "public", name)) == 249
+    assert data_topic("p", "public", name) == f"p.public.{name}"
 
+    topics = [data_topic("p" * 64, *names) for name in LONG for names in ((name, "t"), ("s", name), (name, name))]
+    assert len({topic.replace(".", "_") for topic in topics}) == len(topics)
+    for topic in [*topics, data_topic("p", "public", name + "t")]:
+        assert len(topic) <= 249
+        assert re.fullmatch(r"p+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", topic)
+
+
+def test_operators_own_topic_name_that_is_too_long_is_refused() -> None:
     with pytest.raises(OperatorError, match="has 250 characters") as refused:
-        data_topic("p", "public", name + "t")
+        data_topic("p", "public", "t", {"public.t": "t" * 250})
 
-    assert refused.value.remedy == f'give it one: [topics.names] "public.{name}t" = "..."'
+    assert refused.value.remedy == 'shorten [topics.names] "public.t"'
 
 
 def test_operators_own_topic_name_is_taken() -> None:

@@ -29,7 +29,6 @@ from walbridge.schemas.topics import (
     metadata_topic,
     progress_topic,
     refuse_topic_collisions,
-    table_path,
 )
 
 AREA = "tables"
@@ -106,7 +105,6 @@ def table_findings(
     for table in coming:
         try:
             names.append(data_topic(settings.name, table.namespace, table.name, settings.topics.names))
-            table_path(table.namespace, table.name)
         except OperatorError as refusal:
             found += 1
             yield refused(AREA, refusal)
