@@ -21,6 +21,7 @@ from walbridge.schemas.position import format_lsn
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, by_name
 from walbridge.spark_consumer.plan.readable_tables import UnreadableTable, readable_names, readable_tables
 from walbridge.sql.scanned_columns import is_part
+from walbridge.sql.spelled_names import spelled_tables
 
 MEMORY = "1GB"
 """What DuckDB may hold; a query may SET memory_limit."""
@@ -174,17 +175,27 @@ def _meant(entries: Mapping[str, TableEntry], text: str) -> list[str]:
     for name, entry in entries.items():
         if _within(entry.name).lower() in text.lower():
             found.setdefault((entry.namespace.lower(), entry.name.lower()), []).append(name)
-    return [_as_spelled(names, entries, text) for names in found.values()]
+    alone = [names[0] for names in found.values() if len(names) == 1]
+    alike = {key: names for key, names in found.items() if len(names) > 1}
+    spelled = spelled_tables(text, DEFAULT_SCHEMA) if alike else set()
+    meant = {key: names for key, names in alike.items() if any(_lower(table) == key for table in spelled)}
+    return [*alone, *(_as_spelled(names, entries, spelled) for names in meant.values())]
 
 
-def _as_spelled(names: list[str], entries: Mapping[str, TableEntry], text: str) -> str:
-    exact = [name for name in names if _within(entries[name].name) in text]
-    if len(names) > 1 and len(exact) != 1:
+def _lower(table: tuple[str, str]) -> tuple[str, str]:
+    return table[0].lower(), table[1].lower()
+
+
+def _as_spelled(names: list[str], entries: Mapping[str, TableEntry], spelled: set[tuple[str, str]]) -> str:
+    """That one of them, if the text spells no other one that DuckDB would take for it."""
+    own = {(entries[name].namespace, entries[name].name): name for name in names}
+    meant = {table for table in spelled if _lower(table) == _lower(next(iter(own)))}
+    if len(meant) != 1 or not meant <= own.keys():
         raise OperatorError(
             f"tables {' and '.join(sorted(names))} differ in case only: DuckDB takes them for one",
             remedy="name one of them as it is written, in quotes; or read both with walbridge.lake, see docs/lake.md",
         )
-    return exact[0] if len(names) > 1 else names[0]
+    return own[meant.pop()]
 
 
 def _within(name: str) -> str:

@@ -216,6 +216,49 @@ def test_tables_that_differ_in_case_are_told_apart_by_their_spelling(run: Ran, s
     assert "differ in case only" in run("SELECT * FROM ORDERS")[2]
 
 
+TOLD_APART = {
+    'SELECT count(*) AS n FROM "T"': 2,
+    "SELECT count(*) AS n FROM t": 1,
+    "SELECT count(*) AS n FROM T": 2,
+    "SELECT count(*) AS n FROM public.t -- not T": 1,
+    """SELECT count(*) AS n FROM t WHERE 'T' <> $$"T"$$ /* "T" */""": 1,
+    'SELECT count(*) AS n FROM (SELECT "T" FROM t)': 1,
+    'SELECT count("t") AS n FROM "T" AS x WHERE x.t IS NOT NULL': 2,
+    "WITH w AS (FROM t) SELECT count(*) AS n FROM w": 1,
+    "SET memory_limit = '1GB'; SELECT count(*) AS n FROM t": 1,
+    "CREATE TEMP TABLE x AS FROM t; SELECT count(*) AS n FROM x": 1,
+    'SELECT count(*) AS n FROM "S".u': 2,
+    "SELECT count(*) AS n FROM s.u": 1,
+    "WITH t AS (SELECT 1) SELECT count(*) AS n FROM orders": 3,
+    "SELECT count(*) AS n FROM orders WHERE note <> 't'": 2,
+}
+
+
+@pytest.mark.parametrize("query", TOLD_APART)
+def test_table_is_the_one_that_the_query_spells_whatever_else_stands_there(
+    run: Ran, shop: HandmadeLake, query: str
+) -> None:
+    for name, column in ("public.T", "t"), ("public.t", "T"), ("S.u", "a"), ("s.u", "a"):
+        rows = 1 if name in ("public.t", "s.u") else 2
+        shop.write(name, {column: pa.int64()}, [{column: n} for n in range(rows)])
+    shop.publish(300)
+
+    code, out, err = run(query, "--csv")
+    assert (code, out) == (0, f"n\n{TOLD_APART[query]}\n"), err
+
+
+@pytest.mark.parametrize(
+    "query", ['FROM "Orders", orders', "FROM ORDERS", 'SELECT * FROM "Orders" JOIN orders USING (id)']
+)
+def test_two_tables_that_differ_in_case_only_are_refused_together(run: Ran, shop: HandmadeLake, query: str) -> None:
+    shop.write("public.Orders", {"id": pa.int64()}, [{"id": 99}])
+    shop.publish(300)
+
+    code, _, err = run(query)
+    assert code == 2
+    assert "differ in case only" in err
+
+
 def test_lake_without_a_published_cut_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
