@@ -149,7 +149,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/remedies/test_followed_lake.py::"
     "test_published_state_is_asked_for_at_a_later_lsn_or_as_the_examples_are_written": (
-        "spark_consumer/delta/manifest/published.py:_limit",
+        "spark_consumer/delta/manifest/published.py:_no_moment",
         "spark_consumer/delta/manifest/published.py:published_at",
     ),
     "tests/remedies/test_followed_lake.py::"

@@ -287,4 +287,6 @@ def test_published_state_is_asked_for_at_a_later_lsn_or_as_the_examples_are_writ
     lsn, time = re.findall('"(.+?)"', refusal(lambda: published_at(str(lake), "noon")).remedy)
     assert refusal(lambda: published_at(str(lake), time)).remedy.startswith("ask for a later time;")
 
-    assert [published_at(str(lake), at).end_lsn for at in (lsn, "0/64", time.replace("2026", "9999"))] == [100] * 3
+    (day,) = re.findall('"(.+?)"', refusal(lambda: published_at(str(lake), "9999-01-01")).remedy)
+
+    assert [published_at(str(lake), at).end_lsn for at in (lsn, "0/64", time.replace("2026", "9999"), day)] == [100] * 4

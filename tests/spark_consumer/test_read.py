@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -103,14 +103,16 @@ def test_table_whose_log_cannot_be_listed_is_refused_until_it_is_there(lake: Pat
 @pytest.mark.usefixtures("manifest")
 def test_readers_with_spark_and_without_it_are_asked_for_a_state_in_the_same_words(lake: Path) -> None:
     """An LSN or a time, which a reader without Spark takes as ``at`` as well; ``lsn`` is what it was called before."""
-    for at in (
+    moments: tuple[Any, ...] = (
         299,
         "0/64",
         datetime.now(UTC),
         datetime(2026, 7, 1, 12, tzinfo=UTC),
         "2026-07-01T12:00:00+02:00",
         "noon",
-    ):
+        date(2026, 7, 1),
+    )
+    for at in moments:
         try:
             without = dict.fromkeys(lake_reader.tables_at(str(lake), at=at))
         except OperatorError as refused:

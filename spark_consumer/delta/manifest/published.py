@@ -4,14 +4,16 @@ In: the lake's path, and an LSN or a time if wanted. Out: the newest published r
 then: versions of all tables that belong to one LSN (I8).
 """
 
+import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime
 
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.position import format_lsn, parse_lsn
 from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_published, open_table, published_rows
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 At = int | str | datetime | None
 """An LSN as a number or as ``16/B374D848``, or a time with its zone, which may be text in ISO 8601."""
 
@@ -48,18 +50,30 @@ def published(lake: str, *, storage_options: Mapping[str, str] | None = None) ->
     return published_rows(table) if table is not None else []
 
 
-def _limit(at: int | str | datetime) -> int | datetime:
+def _limit(at: object) -> int | datetime:
     try:
-        if isinstance(at, int):
-            return parse_lsn(format_lsn(at))
-        if isinstance(at, str):
-            return parse_lsn(at) if "/" in at else _with_zone(datetime.fromisoformat(at))
-        return _with_zone(at)
+        match at:
+            case bool():
+                raise ValueError("no number")
+            case int():
+                return parse_lsn(format_lsn(at))
+            case str():
+                return parse_lsn(at) if "/" in at else _with_zone(datetime.fromisoformat(at))
+            case datetime():
+                return _with_zone(at)
+        raise ValueError("another type")
     except (ProtocolError, ValueError):
-        raise OperatorError(
-            f"{at!r} is no LSN, and no time with its zone",
-            remedy='write it as "16/B374D848", or as "2026-07-01T12:00:00Z" (other zones: +02:00)',
-        ) from None
+        raise _no_moment(at) from None
+
+
+def _no_moment(at: object) -> OperatorError:
+    what = f"{at!r} is no LSN, and no time with its zone"
+    # Some expect its first moment, others its end, and both in their own zone.
+    if (isinstance(at, date) and not isinstance(at, datetime)) or (isinstance(at, str) and _DAY.fullmatch(at)):
+        return OperatorError(
+            f"{what}: a day has many states", remedy=f'give the moment, for instance "{at}T00:00:00Z" where it begins'
+        )
+    return OperatorError(what, 'write it as "16/B374D848", or as "2026-07-01T12:00:00Z" (other zones: +02:00)')
 
 
 def _with_zone(time: datetime) -> datetime:

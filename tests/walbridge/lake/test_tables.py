@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -121,6 +121,20 @@ def test_what_is_no_lsn_and_no_time_with_its_zone_is_told(lake: Path, at: int | 
     """A time without a zone would be another moment on each machine."""
     with pytest.raises(OperatorError, match="is no LSN, and no time with its zone"):
         tables_at(str(lake), at)
+
+
+@pytest.mark.parametrize("at", [date(2026, 7, 1), "2026-07-01"])
+def test_a_day_is_no_moment_and_the_moment_is_asked_for(lake: Path, at: date | str) -> None:
+    """Its first moment is what some expect, its end what others do, and each zone has another."""
+    with pytest.raises(OperatorError, match="no LSN, and no time with its zone: a day has many states") as refused:
+        tables_at(str(lake), at)  # type: ignore[arg-type]
+    assert '"2026-07-01T00:00:00Z"' in refused.value.remedy
+
+
+@pytest.mark.parametrize("at", [1.5, True, object])
+def test_anything_else_is_told_too(lake: Path, at: object) -> None:
+    with pytest.raises(OperatorError, match="is no LSN, and no time with its zone"):
+        tables_at(str(lake), at)  # type: ignore[arg-type]
 
 
 def test_an_empty_lake_is_refused(lake: Path) -> None:
