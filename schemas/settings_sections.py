@@ -4,10 +4,10 @@ In: values. Out: frozen sections of ``Settings``, or pydantic's errors, which na
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from walbridge.schemas.contradictions import (
     refuse_brief_retention,
@@ -15,6 +15,7 @@ from walbridge.schemas.contradictions import (
     refuse_two_protocols,
     refuse_unused_prefixes,
 )
+from walbridge.schemas.lake_path import read_alike
 from walbridge.schemas.properties import flatten
 
 _PUBLICATION = "walbridge"
@@ -219,7 +220,7 @@ class Producer(_Section):
 class Lake(_Section):
     """Where tables go."""
 
-    path: str = "lake"
+    path: Annotated[str, AfterValidator(read_alike)] = "lake"
     plan_rows_max: int = Field(default=250_000, ge=1)
     """Rows of one plan, rounded up to whole cuts."""
     apply_threads: int = Field(default=4, ge=1, le=64)

@@ -17,6 +17,7 @@ import structlog
 
 from walbridge.runtime.host import INSTALL_JAVA, JAVA_SUPPORTED, JAVA_VERSIONS, java_major, probe_folder
 from walbridge.schemas.errors import START_BROKER, OperatorError
+from walbridge.schemas.lake_path import refuse_misread
 from walbridge.schemas.properties import server_address
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import unwritable_lake
@@ -45,6 +46,7 @@ def preflight(settings: Settings, stop: threading.Event, environ: Mapping[str, s
 
 def refuse_unwritable_lake(path: str) -> None:
     """Refuse a lake folder that this user cannot write; an object store is not tried here."""
+    refuse_misread(path)
     if "://" in path:
         return
     try:

@@ -164,7 +164,8 @@ class Application:
             return path, self._open(path)
         with suppress(TableError):
             table = self._open(path)
-            if base is None or (table is not None and table.version >= base.version and not table.constraints):
+            is_as_published = base is None or (table is not None and table.version >= base.version)
+            if is_as_published and not (table is not None and table.constraints):
                 return path, table
         path = new_folder(path, self.table_plan.relation_id, self.plan.to_cut)
         return path, self._open(path)

@@ -79,7 +79,10 @@ def test_lake_that_cannot_be_written_is_another_folder_and_one_that_cannot_be_se
     place.write_text("")
     assert "or name another folder in [lake] path" in refusal(lambda: refuse_unwritable_lake(str(place))).remedy
     assert refusal(lambda: open_table(str(place))).remedy.startswith("see that [lake] path is a folder")
+    misread = f"file://{tmp_path}/lake#2"
+    assert "a local folder needs no file:// before it" in refusal(lambda: refuse_unwritable_lake(misread)).remedy
 
+    refuse_unwritable_lake(misread.removeprefix("file://"))
     refuse_unwritable_lake(str(tmp_path / "another"))
     place.unlink()
     place.mkdir()

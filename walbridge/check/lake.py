@@ -16,6 +16,7 @@ from walbridge.control_records import CutsKept
 from walbridge.runtime.host import probe_folder
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.errors import RetryableError, WalbridgeError, copy_command, foreign_lake
+from walbridge.schemas.lake_path import refuse_misread
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
@@ -43,6 +44,7 @@ VERSION_DIGITS = 20
 
 def lake_findings(settings: Settings) -> Iterator[Finding]:
     """Writing, then what is there."""
+    refuse_misread(settings.lake.path)
     writable = _writable(settings.lake.path)
     yield writable
     if "://" not in settings.lake.path:

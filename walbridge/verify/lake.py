@@ -16,6 +16,7 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from walbridge.schemas.errors import OperatorError, foreign_lake
+from walbridge.schemas.lake_path import refuse_misread
 from walbridge.schemas.topics import LAKE_STRUCT
 from walbridge.spark_consumer.delta.empty_commits import refuse_empty_commits
 from walbridge.spark_consumer.delta.table_faults import DamagedTable
@@ -78,6 +79,7 @@ class Lake:
     def __init__(
         self, path: str, pipeline: str, storage_options: Mapping[str, str], beat: Callable[[], None] = lambda: None
     ) -> None:
+        refuse_misread(path)
         self._path = path.rstrip("/")
         self._pipeline = pipeline
         self._beat = beat

@@ -15,6 +15,7 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.fs import DeltaStorageHandler
 
 from walbridge.schemas.errors import NEWER_WALBRIDGE, OperatorError
+from walbridge.schemas.lake_path import refuse_misread
 from walbridge.spark_consumer.delta.manifest.damaged import damaged_manifest
 from walbridge.spark_consumer.delta.opening import table_if_any
 from walbridge.spark_consumer.delta.table_faults import DamagedTable
@@ -89,8 +90,10 @@ def open_table(lake: str, storage_options: dict[str, str] | None = None) -> Delt
     """The manifest as a Delta table, None in a lake that certainly has none.
 
     Raises:
-        OperatorError: newer code wrote it, its log is damaged, or whether there is one cannot be seen.
+        OperatorError: newer code wrote it, its log is damaged, whether there is one cannot be seen, or delta-rs would
+            look elsewhere.
     """
+    refuse_misread(lake)
     uri = f"{lake.rstrip('/')}/{CUTS_TABLE}"
     try:
         table = table_if_any(uri, storage_options)

@@ -112,6 +112,14 @@ def test_lake_of_which_the_manifest_is_broken_is_told(tmp_path: Path) -> None:
         list(lake_findings(settings(lake)))
 
 
+def test_lake_that_would_be_written_elsewhere_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "100%25").mkdir()
+    monkeypatch.chdir(tmp_path / "100%25")
+
+    with pytest.raises(OperatorError, match="holds '%25', which delta-rs and Spark do not read alike"):
+        list(lake_findings(settings("lake")))
+
+
 def test_lake_in_an_object_store_is_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("walbridge.check.lake.newest_row", lambda settings: None)
 
