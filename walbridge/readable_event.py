@@ -19,6 +19,7 @@ from confluent_kafka import Message
 
 from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.avro.framing import frame_of
+from walbridge.schemas.avro.recorded_key import column_names
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.json_format.codec import avro_key, avro_value
@@ -116,7 +117,11 @@ class EventDecoder:
             raise ProtocolError(f"the schema {frame_id} of its key is not in the metadata topic")
         names, parsed = self._keys[frame_id]
         record = decode_body(key, parsed)
-        return _row(record, names, record.get("_exceptional"))
+        row = _row(record, names, record.get("_exceptional"))
+        if frame_id != relation.key_frame_id:
+            return row
+        called = column_names(relation.key_schema or "", relation.table)  # columns may be called otherwise by now
+        return {called[name]: value for name, value in row.items()}
 
     def _learn(self) -> None:
         for relation in self._read_relations():

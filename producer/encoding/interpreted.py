@@ -15,6 +15,7 @@ from walbridge.producer.encoding.transcoder import (
     EncodedTuple,
     PlainEncoder,
     Transcoder,
+    exceptional_names,
     key_exceptional,
 )
 from walbridge.schemas.avro.codec import long_bytes
@@ -98,12 +99,14 @@ class _KeyJoin:
         columns = record.table.columns
         self._at = [i for i, column in enumerate(columns) if column.is_key]
         self._names = tuple(columns[i].name for i in self._at)
-        self._may_be_exceptional = any(columns[i].column_type.may_be_exceptional for i in self._at)
+        may_be_exceptional = any(columns[i].column_type.may_be_exceptional for i in self._at)
+        self._exceptional_names = exceptional_names(record) if self._header and may_be_exceptional else None
 
     def __call__(self, pieces: list[bytes], unchanged: tuple[str, ...], exceptional: dict[str, bytes]) -> bytes | None:
         if self._header is None or not set(unchanged).isdisjoint(self._names):
             return None
-        texts = [key_exceptional(exceptional, self._names)] if self._may_be_exceptional else []
+        names = self._exceptional_names
+        texts = [] if names is None else [key_exceptional(exceptional, names)]
         return b"".join([self._header, *(pieces[i] for i in self._at), *texts])
 
 

@@ -23,6 +23,7 @@ from walbridge.producer.encoding.binary import lines
 from walbridge.producer.pgoutput.copy_text import unescaped
 from walbridge.schemas.avro.codec import long_bytes, string_value
 from walbridge.schemas.avro.framing import prefix_of
+from walbridge.schemas.avro.recorded_key import column_names
 from walbridge.schemas.avro.value_encoders import NULL, VALUE, encoder_of
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import ProtocolError
@@ -244,14 +245,21 @@ def _key(record: RelationRecord) -> str:
         return "None"
     pieces = "".join(f"c{i}, " for i, column in enumerate(record.table.columns) if column.is_key)
     if any(column.column_type.may_be_exceptional for column in record.table.key_columns):
-        names = tuple(column.name for column in record.table.key_columns)
-        pieces += f"key_exceptional(exceptional, {names!r}), "
+        pieces += f"key_exceptional(exceptional, {exceptional_names(record)!r}), "
     return f'b"".join((KEY_HEADER, {pieces}))'
 
 
-def key_exceptional(exceptional: dict[str, bytes] | None, names: tuple[str, ...]) -> bytes:
-    """The ``_exceptional`` field of a key."""
-    return text_map({name: exceptional[name] for name in names if name in exceptional} if exceptional else None)
+def exceptional_names(record: RelationRecord) -> tuple[tuple[str, str], ...]:
+    """Of each column of the key, what it is called in the table, and what in keys."""
+    names = column_names(record.key_schema or "", record.table)
+    return tuple((name, in_key) for in_key, name in names.items())
+
+
+def key_exceptional(exceptional: dict[str, bytes] | None, names: tuple[tuple[str, str], ...]) -> bytes:
+    """The ``_exceptional`` field of a key. ``names``: as ``exceptional_names`` has them."""
+    if not exceptional:
+        return NULL
+    return text_map({in_key: exceptional[name] for name, in_key in names if name in exceptional})
 
 
 _SCOPE["key_exceptional"] = key_exceptional

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from walbridge.producer.errors.remedies import copied_again
-from walbridge.producer.errors.tables import KeyAltered, UnfitTable
+from walbridge.producer.errors.tables import UnfitTable
 from walbridge.producer.errors.topics import TopicLost
 from walbridge.schemas.table_schema import TableSchema
 
@@ -33,8 +33,3 @@ def compacted_without_values(table: TableSchema, columns: Sequence[str]) -> Unfi
         f"{', '.join(columns)}, which may be stored out of line",
         remedy=f"{table.identity_full}; or take it out of [topics.cleanup]; {copied_again(table.qualified_name)}",
     )
-
-
-def compacted_key_altered(table: str) -> KeyAltered:
-    """Records of rows under keys of other bytes would stay for ever, also of rows that were deleted since."""
-    return KeyAltered(f"the key of table {table} was altered, and its topic is compacted", remedy=copied_again(table))

@@ -108,6 +108,13 @@ class KeyAltered(UnfitTable, TableRewritten):
     """A copy mends it, however often it comes."""
 
 
+def key_altered(table: str) -> KeyAltered:
+    """I3: rows would stand in the topic under two keys, and in two partitions."""
+    return KeyAltered(
+        f"table {table} has another key than its topic holds, which has to begin anew", remedy=copied_again(table)
+    )
+
+
 def key_replaced(table: str) -> KeyAltered:
     """What came before it may be equal in the new key, and old rows of it are told apart by the old one."""
     return KeyAltered(

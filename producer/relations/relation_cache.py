@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from walbridge.schemas.avro.codec import schema_id
+from walbridge.schemas.avro.recorded_key import is_key_of
 from walbridge.schemas.avro.schema import Json, key_schema, value_schema
 from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord
 from walbridge.schemas.errors import NEW_PIPELINE, OperatorError
@@ -33,31 +34,28 @@ def _is_alike(one: RelationRecord, other: RelationRecord) -> bool:
     return one == replace(other, table=replace(other.table, relation_id=relation_id))
 
 
-def is_key_of(
-    version: RelationRecord, table: TableSchema, pipeline: str, *, forms: Iterable[bool] = (False, True)
-) -> bool:
-    """Whether the key of that version, which has one, is the key that the table has now.
+def _is_equal_key(recorded: str, table: TableSchema, pipeline: str, forms: Iterable[bool]) -> bool:
+    """Whether a topic that begins now could begin with this very schema.
 
     The table may have had another name then. Its key schema has that name as its namespace, which is not compared. Nor
     is a column's number that one of the two lacks: the catalogue may have forgotten the table since.
 
     Args:
-        forms: whether a registry is to know it, as ``revision_field`` has it; the version's key is in one of these.
+        forms: whether a registry is to know it, as ``revision_field`` has it; the schema is in one of these.
     """
-    key = json.loads(version.key_schema or "null")
+    known = json.loads(recorded)["fields"]
     # Fields that are no column: the one of exceptional texts, and that of no bytes whose name ends in the revision.
-    ours = (each["name"] for each in key["fields"] if "pg.name" not in each and each["name"] != "_exceptional")
+    ours = (each["name"] for each in known if "pg.name" not in each and each["name"] != "_exceptional")
     revision = next((int(name.rpartition("_")[2]) for name in ours), 0)
     wanted = [key_schema(pipeline, table, revision, is_registered=each) for each in forms]
-    return any(each is not None and _is_same_key(each, key) for each in wanted)
+    return any(each is not None and _are_equal(each["fields"], known) for each in wanted)
 
 
-def _is_same_key(one: Json, other: Json) -> bool:
-    fields, known = one["fields"], other["fields"]
-    return len(fields) == len(known) and all(map(_is_same_field, fields, known))
+def _are_equal(one: Json, other: Json) -> bool:
+    return len(one) == len(other) and all(map(_is_equal_field, one, other))
 
 
-def _is_same_field(one: Json, other: Json) -> bool:
+def _is_equal_field(one: Json, other: Json) -> bool:
     number = "pg.attnum"
     if number in one and number in other:
         return bool(one == other)
@@ -87,6 +85,8 @@ class RelationCache:
         """By relation id, in the order in which they were written first."""
         self._newest: dict[int, RelationRecord] = {}
         """By relation id, the one that was written last."""
+        self._keyed: dict[str, RelationRecord] = {}
+        """By topic, the one with a key that was written last, of whatever relation and cluster."""
         self._relation_id_of_name: dict[str, int] = {}
         """By qualified name; what had the name last may be called otherwise by now (``named``)."""
         self._cluster_begins_at = 0
@@ -129,6 +129,8 @@ class RelationCache:
         else:
             # A version that is written again is the newest once more: the table may have its old columns or name back.
             self._newest[record.table.relation_id] = record
+            if record.key_schema is not None:
+                self._keyed[record.topic] = record
             self._relation_id_of_name[record.table.qualified_name] = record.table.relation_id
             if other is None or record.key in self._of_older_cluster:
                 self._versions.setdefault(record.table.relation_id, []).append(record)
@@ -194,14 +196,19 @@ class RelationCache:
         return self._identified(value_schema(self._pipeline, table, revision, is_registered=True))
 
     def _key_of(self, table: TableSchema, topic: DataTopic, *, is_registered: bool) -> tuple[str | None, str | None]:
-        """The key's schema, with a revision of its own: a new shape of the row alone must not
-        change the bytes of keys, which choose the partition (I3), and neither must a new name of the table.
+        """The key's schema, with a revision of its own: no new shape of the row, and no new name, may change the bytes
+        of keys, which choose the partition (I3). So a topic keeps the one that it began with as long as that is a key
+        of the table; whether it may get another one is for the caller to say.
 
-        Another topic has no such bytes yet: a registry gets no form there that its readers cannot take.
+        Another topic has no such bytes yet: it begins with the columns' names of now, and a registry gets no form there
+        that its readers cannot take.
         """
+        begun = self._keyed_in(topic.name, table.relation_id)
+        if begun is not None and self._has_key_of(begun, table):
+            return begun.key_schema_id, begun.key_schema
         for version in reversed(self._versions.get(table.relation_id, ())):
             forms = (False, True) if version.topic == topic.name or not is_registered else (True,)
-            if version.key_schema is not None and is_key_of(version, table, self._pipeline, forms=forms):
+            if version.key_schema is not None and _is_equal_key(version.key_schema, table, self._pipeline, forms):
                 return version.key_schema_id, version.key_schema
         for revision in count():
             key = key_schema(self._pipeline, table, revision, is_registered=is_registered)
@@ -211,6 +218,24 @@ class RelationCache:
             if self._is_free(an_id, text):
                 return an_id, text
         raise AssertionError("there is always a free id")
+
+    def has_other_key(self, topic: str, table: TableSchema) -> bool:
+        """Whether rows of this table would stand in the topic under keys of another schema than those that are there:
+        one row under two keys, and in two partitions."""
+        begun = self._keyed_in(topic, table.relation_id)
+        return bool(table.key_columns) and begun is not None and not self._has_key_of(begun, table)
+
+    def _keyed_in(self, topic: str, relation_id: int) -> RelationRecord | None:
+        """The version whose keys the topic goes on with: the newest with one, of this relation if there is any. Of a
+        table that had the topic before it, as of another cluster, only names tell whether it is the same key."""
+        newest = self._newest.get(relation_id)
+        own = [*reversed(self._versions.get(relation_id, ()))]
+        found = (each for each in ([newest] if newest else []) + own if each.topic == topic and each.key_schema)
+        return next(found, self._keyed.get(topic))
+
+    def _has_key_of(self, version: RelationRecord, table: TableSchema) -> bool:
+        is_same = version.table.relation_id == table.relation_id and version.key not in self._of_older_cluster
+        return version.key_schema is not None and is_key_of(version.key_schema, table, is_same_relation=is_same)
 
     def _identified(self, schema: Json) -> tuple[str, str]:
         """Id and text of a schema."""

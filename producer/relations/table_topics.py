@@ -6,18 +6,14 @@ records keeps the topic that they are in; a topic is made or compared once a ses
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from walbridge.producer.errors.compaction import (
-    compacted_key_altered,
-    compacted_without_key,
-    compacted_without_values,
-)
-from walbridge.producer.errors.tables import UnfitTable, key_lost, key_replaced
+from walbridge.producer.errors.compaction import compacted_without_key, compacted_without_values
+from walbridge.producer.errors.tables import UnfitTable, key_altered, key_lost, key_replaced
 from walbridge.producer.errors.topics import topic_grown
 from walbridge.producer.kafka.topic_specs import TopicSpec, data_topic_spec, event_topics_of_no_table
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
-from walbridge.producer.relations.relation_cache import DataTopic, RelationCache, is_key_of
+from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.producer.relations.table_description import IDENTITY_IN_STREAM, describe
 from walbridge.producer.relations.table_names import first_topics
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -83,30 +79,31 @@ class TableTopics:
         for fault in uncompactable(self._settings, table):
             raise fault
 
-    def refuse_other_key(self, record: RelationRecord) -> None:
-        """Refuse a version of which keys are other bytes, where those of rows before it would never be replaced; or of
-        which the catalogue alone tells another key, where nobody knows since when (I3, I8).
+    def refuse_other_key(self, table: TableSchema) -> None:
+        """Refuse a version of which keys are other bytes than those of rows before it in the topic: these would stand
+        under two keys, and in two partitions; or of which the catalogue alone tells another key, where nobody knows
+        since when (I3, I8).
 
         Raises:
             UnfitTable: a copy mends it.
         """
-        newest = self._cache.newest_of(record.table.relation_id)
+        newest = self._cache.newest_of(table.relation_id)
         if newest is None:
             return
-        if _is_key_replaced(newest, record):
-            raise key_replaced(record.table.qualified_name)
-        if record.topic in self.compacted and newest.topic == record.topic and newest.key_schema != record.key_schema:
-            raise compacted_key_altered(record.table.qualified_name)
+        if _is_key_replaced(newest, table):
+            raise key_replaced(table.qualified_name)
+        if self.has_other_key(newest.topic, table):
+            raise key_altered(table.qualified_name)
 
-    def is_other_key(
+    def has_other_key(self, topic: str, table: TableSchema) -> bool:
+        """Whether the keys of this table are others than the topic holds: it has to have another one."""
+        return self._cache.has_other_key(topic, table)
+
+    def described(
         self, newest: RelationRecord, now: Relation, facts: TableFacts, types: Mapping[int, TypeFacts]
-    ) -> bool:
-        """Whether keys of the table as it is now are others than a compacted topic holds: nothing would ever take
-        the rows under those away, which a reader of that topic alone takes for rows."""
-        if newest.topic not in self.compacted or newest.key_schema is None:
-            return False
-        table = describe(now, facts, types, self._cache.versions_of(newest.table.relation_id))
-        return not is_key_of(newest, table, self._settings.name)
+    ) -> TableSchema:
+        """A table with records as it is now."""
+        return describe(now, facts, types, self._cache.versions_of(newest.table.relation_id))
 
     def forget_session(self) -> None:
         """What was made or compared in a session before is asked again."""
@@ -205,12 +202,12 @@ class TableTopics:
             raise topic_grown(table.qualified_name, topic.name, topic.partition_count, max(counts))
 
 
-def _is_key_replaced(before: RelationRecord, now: RelationRecord) -> bool:
+def _is_key_replaced(before: RelationRecord, now: TableSchema) -> bool:
     """Whether a key that the stream does not tell is another one, over several partitions. Over one the table goes on
     without a key."""
-    if now.table.replica_identity in IDENTITY_IN_STREAM or before.partition_count == 1:
+    if now.replica_identity in IDENTITY_IN_STREAM or before.partition_count == 1:
         return False
-    one, other = before.table.key_columns, now.table.key_columns
+    one, other = before.table.key_columns, now.key_columns
     if not one or not other or {each.name for each in one} == {each.name for each in other}:
         return False
     return {each.attnum for each in one} != {each.attnum for each in other}

@@ -261,10 +261,10 @@ class Tables:
         table = describe(relation, facts, types, versions)
         table = replace(table, operations=self.archives.get(relation.relation_id))
         self.topics.refuse_lost_key(table)
-        record = self._version(table, self.topics.topic_of(relation, table, topic))
         self.topics.refuse_uncompactable(table)
         if topic is None:
-            self.topics.refuse_other_key(record)
+            self.topics.refuse_other_key(table)
+        record = self._version(table, self.topics.topic_of(relation, table, topic))
         self.versions.write(types, [record])
         return record
 

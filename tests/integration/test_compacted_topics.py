@@ -236,7 +236,11 @@ def test_table_that_cannot_be_compacted_is_refused_until_its_remedy_is_followed(
     caught_up(compacting)
     database.execute("ALTER TABLE t RENAME id TO number; UPDATE t SET note = 'renamed' WHERE number = 1")
     caught_up(compacting)
+    assert rows_from_the_beginning(compacting) == source(compacting), "the same keys"
+    assert not _exists(compacting, f"{topic}_2")
+    database.execute("ALTER TABLE t ALTER number TYPE bigint; UPDATE t SET note = 'other keys' WHERE number = 1")
     _copied(compacting, f"{topic}_2")  # what is under the old keys would stay for ever
+    caught_up(compacting)
     assert rows_from_the_beginning(compacting) == source(compacting)
     database.execute("ALTER TABLE t RENAME TO u; UPDATE u SET note = 'same keys'; ALTER TABLE u RENAME TO t")
     caught_up(compacting)
@@ -277,6 +281,10 @@ def _copied(producer: ProducerUnderTest, topic: str) -> None:
             ),
             f"a copy in {topic}",
         )
+
+
+def _exists(producer: ProducerUnderTest, topic: str) -> bool:
+    return topic in admin(producer).list_topics(timeout=10).topics
 
 
 def _cleanup(producer: ProducerUnderTest, topic: str) -> str:

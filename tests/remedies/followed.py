@@ -32,7 +32,6 @@ UI = "tests/walbridge/ui/test_ui.py::test_each_refusal_is_mended_by_its_remedy"
 
 FOLLOWED: dict[str, str] = {
     "producer/errors/compaction.py:cleanup_set": COMPACTED,
-    "producer/errors/compaction.py:compacted_key_altered": COMPACTED,
     "producer/errors/compaction.py:compacted_without_key": COMPACTED,
     "producer/errors/compaction.py:compacted_without_values": COMPACTED,
     "producer/errors/tables.py:found_unequal": (
@@ -103,6 +102,10 @@ FOLLOWED: dict[str, str] = {
     "producer/postgres/server_errors.py:by_sqlstate": LOCKED_POSTGRES,
     "producer/postgres/connection.py:retry_at_start": NOT_TRUSTED,
     "producer/registry/refusals.py:registry_not_trusted": NOT_TRUSTED,
+    "producer/errors/tables.py:key_altered": (
+        "tests/end_to_end/test_key_altered.py::"
+        "test_row_keeps_its_key_while_its_columns_are_altered_and_another_key_gets_another_topic"
+    ),
     "producer/errors/tables.py:key_lost": (
         "tests/faults/tables/test_unfit_rows.py::"
         "test_table_that_loses_its_key_over_several_partitions_is_stale_until_it_has_one_again"

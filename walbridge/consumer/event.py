@@ -19,6 +19,7 @@ import fastavro
 
 from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.avro.framing import frame_of
+from walbridge.schemas.avro.recorded_key import column_names
 from walbridge.schemas.avro.value_encoders import encoder_of
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import ProtocolError
@@ -183,14 +184,20 @@ class EventDecoder:
         )
 
     def key(self, key: bytes | None, relation: RelationRecord) -> Row | None:
-        """The columns of a key. In Avro it names its schema; in JSON it is of this version. Raises as ``decode``."""
+        """The columns of a key, as this version calls them. In Avro it names its schema; in JSON it is of this version.
+        Raises as ``decode``."""
         if key is None:
             return None
         key = avro_key(key, relation)
         of_version = relation.key_schema if relation.is_json else None
-        layout = _key_layout(of_version or self._key_schema(frame_of(key).frame_id))
+        schema = of_version or self._key_schema(frame_of(key).frame_id)
+        layout = _key_layout(schema)
         found = decode_body(key, layout.schema)
-        return _row(found, layout.names, found.get("_exceptional"))
+        row = _row(found, layout.names, found.get("_exceptional"))
+        if row is None or schema != relation.key_schema:
+            return row
+        called = column_names(schema, relation.table)
+        return {called[name]: value for name, value in row.items()}
 
 
 def _value_of(column: Column, text: str) -> Any:

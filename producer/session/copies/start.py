@@ -95,9 +95,11 @@ class CopyStart:
 
     def _other_keys(self, newest: Iterable[RelationRecord], found: TableFound) -> str | None:
         """Why a table with records may not have their topic."""
-        relation, is_other = announced(found.table, found.facts), self._tables.topics.is_other_key
-        others = (each.topic for each in newest if is_other(each, relation, found.facts, found.types))
-        return next((f"{topic} is compacted, and has other keys" for topic in others), None)
+        topics, relation = self._tables.topics, announced(found.table, found.facts)
+        for each in newest:
+            if topics.has_other_key(each.topic, topics.described(each, relation, found.facts, found.types)):
+                return f"{each.topic} has rows under other keys"
+        return None
 
     def _free_topic(self, found: TableFound, taken: Iterable[str]) -> str:
         """The first name with a suffix that the table may have."""
@@ -121,8 +123,10 @@ class CopyStart:
             return f"{topic} is another topic by now than the one that had this name, or was given up"
         if is_recorded and self._tables.topics.is_other_cleanup(table.qualified_name, topic):
             return f"{topic} was made for another cleanup"
-        record = describe(announced(table, found.facts), found.facts, found.types)
-        if here is not None and not record.key_columns and here.partition_count > 1:
+        described = describe(announced(table, found.facts), found.facts, found.types)
+        if here is not None and self._tables.topics.has_other_key(topic, described):
+            return f"{topic} has rows under other keys"
+        if here is not None and not described.key_columns and here.partition_count > 1:
             return f"{topic} has {here.partition_count} partitions, and the table has no key"
         return None
 

@@ -16,7 +16,7 @@ _VOLATILE = (
     "timestamptz DEFAULT clock_timestamp()",
 )
 _WIDER = {
-    "varchar(40)": ("varchar(60)",),
+    "character varying(24)": ("varchar(40)", "text"),
     "character varying(40)": ("varchar(60)", "text"),
     "character varying(60)": ("text", "bpchar"),
     "character varying": ("text", "bpchar"),
@@ -30,6 +30,8 @@ _WIDER = {
     "timestamp(6) with time zone": ("timestamptz",),
 }
 """Postgres rewrites no row for these: a copy of one is needless. The owner's ``TimeZone`` is UTC."""
+_LONGER = {each: new for each, new in _WIDER.items() if each.startswith(("char", "text"))}
+"""Keys of these keep their bytes."""
 _CAST = {
     "integer": ("bigint", "numeric", "text", "float8"),
     "bigint": ("numeric(20,4)", "text"),
@@ -214,6 +216,19 @@ def key_altered(scene: Scene, table: Table) -> Statement:
     return Statement("alter key", text, scene.tree(table), UNTOLD)
 
 
+def key_column_altered(scene: Scene, table: Table) -> Statement | None:
+    """In a way that leaves the key what it is."""
+    keys = [each for each in scene.columns(table) if each.is_key and each.name != "id" and each.is_local]
+    if not keys:
+        return None
+    column = scene.dice.choice(keys)
+    if column.type in _LONGER and scene.dice.random() < 0.5:
+        text = f"ALTER {column.name} TYPE {scene.dice.choice(_LONGER[column.type])}"
+    else:
+        text = f"RENAME {column.name} TO {scene.dice.choice(('k', 'l', f'c{scene.dice.randint(1, 9)}'))}"
+    return Statement("alter column of the key", f"ALTER TABLE {table.name} {text}", scene.tree(table), SAME)
+
+
 def identified(scene: Scene, table: Table) -> Statement:
     how = scene.dice.choice(("FULL", "FULL", "DEFAULT", "DEFAULT", "NOTHING"))
     text = f"ALTER TABLE {table.name} REPLICA IDENTITY {how}"
@@ -226,7 +241,9 @@ def identified(scene: Scene, table: Table) -> Statement:
     if table.is_root or (table.is_partition and scene.dice.random() < 0.9):
         below = [each for each in scene.tables if each.oid in scene.tree(table)]
         text = "; ".join(f"ALTER TABLE {each.name} REPLICA IDENTITY {how}" for each in below)
-    return Statement("replica identity", text, scene.tree(table), SAME)
+    # An index may be another key than the primary one.
+    of_index = "USING INDEX" in text or table.identity == "i"
+    return Statement("replica identity", text, scene.tree(table), UNTOLD if of_index else SAME)
 
 
 def inherited(scene: Scene, table: Table) -> Statement:
@@ -258,6 +275,8 @@ ALTERATIONS: tuple[Drawn, ...] = (
     referred,
     key_altered,
     key_altered,
+    key_column_altered,
+    key_column_altered,
     identified,
     inherited,
 )

@@ -6,7 +6,7 @@ be (I8). What comes of a table in a cut that leaves it is nobody's to read: it i
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,10 +16,12 @@ from typing import Any
 from tests.fix_postgres import Database
 from tests.replay import Event, Replay, Row, TableState
 from tests.source_rows import comparable, source_rows
+from walbridge.schemas.avro.framing import frame_of
 from walbridge.schemas.control.cut import Barrier, Cut
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.table_schema import Column
 
+Key = tuple[tuple[int | None, str], ...]
 _NAMES = "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s"
 _COLUMNS = "SELECT attnum::int, attname FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped"
 _GENERATED = "SELECT attname FROM pg_attribute WHERE attrelid = %s AND attgenerated <> '' AND NOT attisdropped"
@@ -39,6 +41,8 @@ class FollowedTables(Replay):
         self.states: dict[int, str] = {}
         self.left, self.copied = Counter[int](), Counter[int]()
         self.wrong: dict[int, str] = {}
+        self.key_schemas: defaultdict[str, set[str]] = defaultdict(set)
+        """By topic, those of its keys."""
         self._unfit: dict[int, str] = {}
 
     def apply(self, cut: Cut, events: Iterable[Event]) -> None:
@@ -81,10 +85,11 @@ class FollowedTables(Replay):
             self._unfit[relation_id] = f"{event.op} at {event.position}: {type(error).__name__} {str(error)[:300]}"
 
     def placed(self, event: Event) -> Event:
-        """By the values of the key's columns: its bytes change with the key."""
+        """By the values of the key's columns: its bytes are others in another topic."""
         row = event.after or event.before
         if event.key is None or row is None:
             return event
+        self.key_schemas[event.relation.topic].add(frame_of(event.key).frame_id)
         return replace(event, key=_key(event.relation, row))
 
     def _reshape(self, relation: RelationRecord) -> None:
@@ -96,6 +101,12 @@ class FollowedTables(Replay):
         for row in state.every_row:
             row |= {each.name: _as_in(each, row[each.name]) for each in relation.table.columns}
         _rekey(state, relation)
+
+    def key(self, relation_id: int) -> Key:
+        """The key that a table has: numbers and Avro types of its columns."""
+        relation = self.relations.get(relation_id)
+        columns = () if relation is None else relation.table.key_columns
+        return tuple((each.attnum, str(each.column_type.avro)) for each in columns)
 
     def differing(self, database: Database, named: Collection[int]) -> dict[int, str]:
         """The tables that are current and do not equal the source, in which nothing changes meanwhile.

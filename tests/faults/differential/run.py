@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from tests.faults.differential.followed_tables import FollowedTables
+from tests.faults.differential.followed_tables import FollowedTables, Key
 from tests.faults.differential.owner import SETTINGS, Owner
 from tests.faults.differential.places import SCHEMAS
 from tests.faults.differential.statements import OTHER, SAME, TYPES, UNTOLD, untold_together
@@ -53,6 +53,8 @@ class Differential:
         self._dead_for, self._kill_share = 0, 0.0
         self._figures = Counter[str]()
         self._accounted = Counter[int]()
+        self._keys: dict[int, Key] = {}
+        """By relation, the last one that it had when all was current."""
         self._copies = Counter[str]()
         self.needless: list[str] = []
         """Copies of tables of which every value was kept, and the stream or the catalogue told so."""
@@ -135,6 +137,8 @@ class Differential:
         self._figures["checks"] += 1
         self._figures["current tables compared"] += [*self._tables.states.values()].count("current")
         assert not wrong, self._told(wrong)
+        mixed = {topic: schemas for topic, schemas in self._tables.key_schemas.items() if len(schemas) > 1}
+        assert not mixed, f"a row may stand under two keys: {mixed}"
 
     def _replay(self, topics: Topics) -> None:
         """To a cut of a look that the stream has passed: it shows new columns also of a table that nobody writes."""
@@ -147,11 +151,14 @@ class Differential:
 
     def _account(self) -> None:
         """Which copies were due since all was current before."""
+        keys = {each: key for each in self._tables.states if (key := self._tables.key(each))}
+        rekeyed = {each for each, key in keys.items() if self._keys.get(each, key) != key}
+        self._keys |= keys
         for relation_id, count in self._tables.left.items():
             new, self._accounted[relation_id] = count - self._accounted[relation_id], count
             done = self._owner.done[relation_id]
             done[UNTOLD] |= untold_together(done[SAME])
-            if done[OTHER]:
+            if done[OTHER] or relation_id in rekeyed:
                 self._copies["due"] += new
             elif done[UNTOLD]:
                 self._copies["kept by " + ", ".join(sorted(done[UNTOLD]))] += new

@@ -155,7 +155,9 @@ def made(scene: Scene, name: str) -> list[Statement]:
     """A table with its first rows."""
     dice, number = scene.dice, scene.number
     body = "id int, n int, v text"
-    key = dice.choice(("PRIMARY KEY (id)", "PRIMARY KEY (id)", "PRIMARY KEY (id)", "CHECK (true)"))
+    key = dice.choice(("PRIMARY KEY (id)", "PRIMARY KEY (id)", "PRIMARY KEY (id, k)", "CHECK (true)"))
+    if key.endswith("k)"):
+        body += ", k varchar(24) NOT NULL DEFAULT 'k'"
     more = "".join(
         f", c{each} {dice.choice(COLUMN_TYPES)}" for each in dice.sample(range(1, 6), dice.choice((0, 0, 1, 3)))
     )
@@ -167,11 +169,11 @@ def made(scene: Scene, name: str) -> list[Statement]:
             f"CREATE TABLE {PARTS}.p{number}b PARTITION OF {name} FOR VALUES FROM (40) TO (120)",
         ]
     elif kind < 0.32 and (parents := [t for t in scene.tables if not t.is_root and not t.is_partition]):
-        texts = [f"CREATE TABLE {name} ({key}) INHERITS ({dice.choice(parents).name})"]
+        texts = [f"CREATE TABLE {name} ({key.replace(', k', '')}) INHERITS ({dice.choice(parents).name})"]
     elif kind < 0.36 and (others := [t for t in scene.tables if not t.is_root]):
         texts = [f"CREATE TABLE {name} AS SELECT * FROM {dice.choice(others).name}"]
     elif kind < 0.4:
-        texts = [f"CREATE TABLE {name} (id serial, n int{more}, {key})"]  # no TOAST table, maybe
+        texts = [f"CREATE TABLE {name} (id serial, n int{more}, PRIMARY KEY (id))"]  # no TOAST table, maybe
     else:
         texts = [f"CREATE TABLE {name} ({body}{more}, {key})"]
     if "PRIMARY KEY" not in texts[0] or dice.random() < 0.2:

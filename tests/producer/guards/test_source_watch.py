@@ -358,9 +358,8 @@ def test_type_that_got_a_label_since_gets_a_new_version() -> None:
     watched = opened()
     (column, *_) = relation().columns
     with catalogue(type_facts=lambda *_: {mood.oid: mood}):
-        watched.tables.receive(
-            replace(relation(), columns=(column, replace(column, name="m", type_oid=mood.oid))), MEMBERS, XID
-        )
+        of_mood = replace(column, in_replica_identity=False, name="m", type_oid=mood.oid)
+        watched.tables.receive(replace(relation(), columns=(column, of_mood)), MEMBERS, XID)
     with watched.seen({mood.oid: replace(mood, enum_labels=("sad", "ok"))}):
         watched.watched.look()
 

@@ -11,7 +11,7 @@ from tests.producer.relations.announcements import INT4, TEXT, TOPIC, facts, ver
 from tests.schemas.strategies import ENUM_OID, USER_TYPES, column, numeric_typmod, table, tables
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.relations.relation_cache import DataTopic, RelationCache, is_key_of
+from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.producer.relations.table_description import announced, describe
 from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
 from walbridge.schemas.errors import OperatorError
@@ -286,15 +286,61 @@ def test_version_that_comes_back_is_written_again_and_stays_one_version() -> Non
     assert cache.versions_of(ORDERS.relation_id) == [first, renamed]
 
 
-def test_key_of_a_version_is_told_whatever_the_table_is_called() -> None:
-    """I3: another name is no other key; another type, digits, or another column is one."""
-    record, revised = versions(*KEYED)
+CODED = table(column("code", 1043, 24, is_key=True, attnum=1), column("note", TEXT, attnum=2))
+LONGER = table(column("name", 1043, 64, is_key=True, attnum=1), CODED.columns[1])
+OTHER_KEY = table(replace(CODED.columns[0], is_key=False), replace(CODED.columns[1], is_key=True))
+NEXT_TOPIC = DataTopic(f"{TOPIC.name}_2", TOPIC.partition_count)
 
-    for version in (record, revised):
-        assert is_key_of(version, replace(version.table, name="moved", namespace="elsewhere"), "p")
-    assert not is_key_of(record, revised.table, "p")
-    assert not is_key_of(revised, record.table, "p")
-    assert not is_key_of(record, table(column("number", 1700, numeric_typmod(10, 2), is_key=True)), "p")
+
+def test_rows_stay_under_their_keys_when_columns_of_the_key_are_renamed_or_made_longer() -> None:
+    """I3: also after a restart, and under another name of the table."""
+    first, second = versions(CODED, LONGER)
+    cache = read_back(first, second)
+
+    third = cache.version_of(replace(LONGER, name="moved"), TOPIC)
+
+    assert {first.key_schema, second.key_schema, third.key_schema} == {first.key_schema}
+    assert {first.key_schema_id, second.key_schema_id, third.key_schema_id} == {first.key_schema_id}
+    assert len({first.schema_id, second.schema_id, third.schema_id}) == 3
+    assert not cache.has_other_key(TOPIC.name, CODED)
+
+
+def test_another_key_is_none_for_the_topic_and_the_next_topic_begins_with_the_names_of_now() -> None:
+    """I3: one topic, one key schema."""
+    cache = read_back(*versions(CODED, LONGER))
+
+    assert cache.has_other_key(TOPIC.name, OTHER_KEY)
+    assert not cache.has_other_key(NEXT_TOPIC.name, OTHER_KEY)
+    assert not cache.has_other_key(TOPIC.name, table(*(replace(each, is_key=False) for each in CODED.columns)))
+    begun = cache.version_of(LONGER, NEXT_TOPIC)
+    assert [each["pg.name"] for each in json.loads(begun.key_schema or "")["fields"]] == ["name"]
+
+
+def test_topic_that_holds_several_key_schemas_goes_on_with_the_newest_one() -> None:
+    """Of earlier code, which gave keys the names that columns had by then; also where one of these is gone again."""
+    (first,) = versions(CODED)
+    (second,) = versions(LONGER)
+    assert first.key_schema != second.key_schema
+
+    for newest in (first, second):
+        cache = read_back(first, second)
+        cache.remember(newest)
+        for of in (CODED, LONGER, replace(LONGER, name="moved")):
+            assert cache.version_of(of, TOPIC).key_schema == newest.key_schema
+
+
+def test_table_that_was_made_again_goes_on_with_the_keys_of_its_topic_if_they_are_called_alike() -> None:
+    """Its columns' numbers are others. So are those of another cluster, where a relation's id means another table."""
+    (first,) = versions(CODED)
+    of_new = replace(CODED, columns=tuple(replace(each, attnum=number) for number, each in enumerate(CODED.columns, 5)))
+    other_cluster = read_back(first)
+    other_cluster.begin_at(12)
+
+    for cache, relation_id in ((read_back(first), 16_999), (other_cluster, first.table.relation_id)):
+        now = replace(of_new, relation_id=relation_id)
+        assert not cache.has_other_key(TOPIC.name, now)
+        assert cache.version_of(now, TOPIC).key_schema == first.key_schema
+        assert cache.has_other_key(TOPIC.name, replace(LONGER, relation_id=relation_id))
 
 
 def test_key_stays_where_the_catalogue_has_forgotten_the_numbers_of_its_columns() -> None:
