@@ -225,7 +225,7 @@ NOTICED = {
         partial(copies_topics.test_topic_that_is_not_the_one_that_was_left_is_not_made_or_taken_again, ANOTHER),
     ),
     "a table without a key gets several partitions": noticed(
-        CopyStart._unfit, "not record.key_columns", "False",
+        CopyStart._unfit, "not described.key_columns", "False",
         copies_topics.test_table_made_again_without_a_key_gets_a_topic_of_one_partition,
     ),
     "a table is copied that left the publication": noticed(

@@ -261,6 +261,14 @@ NOTICED = {
         Mutant(RelationCache._key_of, "self._is_free(an_id, text)", "True"),
         test_relation_cache.test_two_keys_that_differ_in_digits_alone_have_an_id_each,
     ),
+    "a renamed column of a key puts rows under other keys": Noticed(
+        Mutant(RelationCache._key_of, "self._has_key_of(begun, table)", "False"),
+        test_relation_cache.test_rows_stay_under_their_keys_when_columns_of_the_key_are_renamed_or_made_longer,
+    ),
+    "rows stand in one topic under two keys": Noticed(
+        Mutant(RelationCache.has_other_key, "not self._has_key_of(begun, table)", "False"),
+        test_relation_cache.test_another_key_is_none_for_the_topic_and_the_next_topic_begins_with_the_names_of_now,
+    ),
     "a table that departed is followed again": Noticed(
         Mutant(FollowedTables.drop, "self._relation_ids -= {relation_id}", "pass"),
         test_loop.test_table_that_departed_is_not_followed_again_when_it_is_announced_again,

@@ -143,7 +143,10 @@ class Owner:
         return False
 
     def _mended(self, connection: psycopg.Connection[Any], table: Table, text: str) -> None:
-        connection.execute(text.encode())
+        with connection.transaction():
+            # On a busy machine a look of the producer's holds a table for longer than others wait for it.
+            connection.execute(b"SET LOCAL lock_timeout = '10s'")
+            connection.execute(text.encode())
         for oid in tree(tables(connection), {table.oid}):
             self.history[oid].append(text)
             if "LOGGED" in text:
