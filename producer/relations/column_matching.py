@@ -70,6 +70,8 @@ def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Se
     recorded = {column.attnum for version in versions for column in version.table.columns}
     present = {column.attnum for column in facts.columns}
     came_and_went = candidates - recorded - present
+    if candidates <= recorded:
+        return _renamed(relation, facts, versions)
     numbers = _possible([each.attnum if each else None for each in described_columns(relation, facts)], facts)
     # New columns that the relation does not have under the names that they have by now.
     renamed = {each.attnum for each in facts.columns if not each.is_generated} & candidates - recorded - {*numbers}
@@ -87,6 +89,14 @@ def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Se
         if any(before < each < behind for each in came_and_went) or any(before < each < number for each in renamed):
             found.append(column.name)
     return found
+
+
+def _renamed(relation: Relation, facts: TableFacts, versions: Sequence[RelationRecord]) -> list[str]:
+    """Where no column came: those that are none of the newest version by name, and could be several by number. A reader
+    would take one for a column that came."""
+    named = {column.name for column in versions[-1].table.columns}
+    pairs = zip(relation.columns, column_numbers(relation, facts, versions), strict=True)
+    return [column.name for column, number in pairs if number is None and column.name not in named]
 
 
 def retyped_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:

@@ -109,6 +109,17 @@ def test_columns_get_numbers_by_order_only_if_the_catalogue_does_not_say_otherwi
     assert column_numbers(told("a", "b", "c", "d", "e", "f"), facts, known)[1] is None
 
 
+def test_column_that_is_none_of_before_by_name_and_several_by_number_is_uncertain_where_none_came() -> None:
+    """I8: one was dropped and another one renamed, twice by now. It is none that came, with nulls in older rows."""
+    known = versions((told("a", "b", "c", "d"), now(("a", 1), ("b", 2), ("c", 3), ("d", 4), primary=["a"])))
+    renamed = told("a", "x", "d")
+
+    assert uncertain_columns(renamed, now(("a", 1), ("y", 3), ("z", 4), primary=["a"]), known) == ["x"]
+    assert uncertain_columns(renamed, now(("a", 1), ("x", 3), ("d", 4), primary=["a"]), known) == []
+    assert uncertain_columns(renamed, now(("a", 1), ("y", 3), ("d", 4), ("x", 5)), known) == []
+    assert uncertain_columns(renamed, None, known) == []
+
+
 @pytest.mark.parametrize(
     ("facts", "numbers"),
     [
