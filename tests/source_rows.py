@@ -20,8 +20,9 @@ from walbridge.schemas.pg_types import ColumnType
 def source_rows(database: Database, relation: RelationRecord, where: str = "true") -> list[Row]:
     """The table as SELECT gives it, its values as Avro has them or as ``Text``."""
     columns = relation.table.columns
+    list_or_text = "CASE WHEN array_ndims({0}) > 1 THEN {0}::text ELSE to_jsonb({0})::text END"
     selected = [
-        sql.SQL("to_jsonb({})::text" if column.column_type.codec == "array" else "{}::text").format(
+        sql.SQL(list_or_text if column.column_type.codec == "array" else "{0}::text").format(
             sql.Identifier(column.name)
         )
         for column in columns

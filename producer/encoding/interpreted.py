@@ -10,6 +10,7 @@ import struct
 from struct import Struct
 
 from walbridge.producer.encoding.binary.lines import BinaryColumn
+from walbridge.producer.encoding.label_texts import LabelColumns
 from walbridge.producer.encoding.transcoder import (
     BinaryColumns,
     EncodedTuple,
@@ -29,16 +30,21 @@ _unpack_length = Struct(">I").unpack_from
 _TEXT, _BINARY, _NULL, _UNCHANGED = b"tbnu"
 
 
-def interpreting_transcoder(record: RelationRecord, binary: BinaryColumns = None) -> Transcoder:
+def interpreting_transcoder(
+    record: RelationRecord, binary: BinaryColumns = None, labels: LabelColumns = None
+) -> Transcoder:
     """A function for any tuple of a relation version."""
-    return _Interpreter(record, binary).transcode
+    return _Interpreter(record, binary, labels).transcode
 
 
 class _Interpreter:
-    def __init__(self, record: RelationRecord, binary: BinaryColumns) -> None:
+    def __init__(self, record: RelationRecord, binary: BinaryColumns, labels: LabelColumns) -> None:
         columns = record.table.columns
-        sent = binary or [None] * len(columns)
-        self._columns = [(each.name, encoder_of(each.column_type), of) for each, of in zip(columns, sent, strict=True)]
+        sent, found = binary or [None] * len(columns), labels or [None] * len(columns)
+        self._columns = [
+            (column.name, encoder_of(column.column_type), of, labels_of)
+            for column, of, labels_of in zip(columns, sent, found, strict=True)
+        ]
         self._table = record.table.qualified_name
         self._join_key = _KeyJoin(record)
 
@@ -57,7 +63,7 @@ class _Interpreter:
         if count != len(self._columns):
             raise ProtocolError(f"a tuple of {count} fields for the {len(self._columns)} columns of {self._table}")
         at += 2
-        for name, encode_text, sent in self._columns:
+        for name, encode_text, sent, labels in self._columns:
             kind = data[at]
             at += 1
             if kind in (_NULL, _UNCHANGED):
@@ -68,6 +74,8 @@ class _Interpreter:
             at += 4
             value = data[at : at + size]
             at += size
+            if labels is not None:
+                (labels.find if kind == _TEXT else labels.find_binary)(value)
             piece, text = self._encoded(kind, value, encode_text, sent)
             pieces.append(piece)
             if text is not None:

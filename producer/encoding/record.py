@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from walbridge.producer.encoding.interpreted import interpreting_plain_encoder, interpreting_transcoder
 from walbridge.producer.encoding.kafka_record import NEW_KEY, OLD_KEY, TRUNCATE, KafkaRecord
+from walbridge.producer.encoding.label_texts import LabelColumns
 from walbridge.producer.encoding.table_keys import TRUNCATED, table_keys
 from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.encoding.transcoder import (
@@ -66,6 +67,7 @@ class RecordWriter:
     """Makes the records of one relation version.
 
     Args:
+        labels: told the labels in values of these columns.
         tombstones: behind a delete comes a record of its key without a value, if the table has a key.
         is_compacted: Kafka compacts the topic: nothing may be without a key, and tombstones follow deletes.
     """
@@ -76,14 +78,15 @@ class RecordWriter:
         pipeline: str,
         database: str,
         binary: BinaryColumns = None,
+        labels: LabelColumns = None,
         *,
         tombstones: bool = False,
         is_compacted: bool = False,
     ) -> None:
         self.relation = record
         self.topic = record.topic
-        self._binary = binary
-        self._interpret = interpreting_transcoder(record, binary)
+        self._binary, self._labels = binary, labels
+        self._interpret = interpreting_transcoder(record, binary, labels)
         self._interpret_plain = self._interpreting_plain()
         self._interpreted_rows = 0
         self.plain: PlainEncoder = self._first_plain
@@ -128,7 +131,7 @@ class RecordWriter:
         return interpreting_plain_encoder(self.relation, self._interpret)
 
     def _generated_plain(self) -> PlainEncoder:
-        return make_plain_encoder(self.relation, self._binary)
+        return make_plain_encoder(self.relation, self._binary, self._labels)
 
     def ended(self, rows: Sequence[Parts], end: bytes) -> tuple[Sequence[Parts], bytes]:
         """Rows as a copy encodes them, and the end that their values have in common, as they are sent.
@@ -141,7 +144,7 @@ class RecordWriter:
     def _first(self, data: bytes, at: int) -> EncodedTuple:
         """``_transcode`` likewise. Many tables never have another row than a plain one: each is generated alone."""
         if self._interpreted_rows >= INTERPRETED_ROWS:
-            self._transcode = make_transcoder(self.relation, self._binary)
+            self._transcode = make_transcoder(self.relation, self._binary, self._labels)
             return self._transcode(data, at)
         self._interpreted_rows += 1
         return self._interpret(data, at)

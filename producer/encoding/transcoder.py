@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from walbridge.producer.encoding import inline_encoders
 from walbridge.producer.encoding.binary import lines
+from walbridge.producer.encoding.label_texts import LabelColumn, LabelColumns
 from walbridge.producer.pgoutput.copy_text import unescaped
 from walbridge.schemas.avro.codec import long_bytes, string_value
 from walbridge.schemas.avro.framing import prefix_of
@@ -27,7 +28,6 @@ from walbridge.schemas.avro.recorded_key import column_names
 from walbridge.schemas.avro.value_encoders import NULL, VALUE, encoder_of
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import ProtocolError
-from walbridge.schemas.table_schema import Column
 
 
 class EncodedTuple(NamedTuple):
@@ -77,6 +77,14 @@ _BINARY = """
             at = end
         el"""
 _LAST_SIZE = "(size,) = unpack_length(data, at + 1)\n            "
+# One look-up for a value that was met before (``label_texts.py``).
+_LABELS = """\
+if text not in known_{0}:
+    find_{0}(text)"""
+_BINARY_LABELS = """\
+text = data[at:end]
+if text not in known_binary_{0}:
+    find_binary_{0}(text)"""
 _FIELD = """
             end = at + size
             text = data[at:end]
@@ -139,22 +147,25 @@ BinaryColumns = Sequence[lines.BinaryColumn | None] | None
 """How each column is read in binary, None for one that only comes as text; None as a whole: no binary session."""
 
 
-def make_transcoder(record: RelationRecord, binary: BinaryColumns = None) -> Transcoder:
+def make_transcoder(record: RelationRecord, binary: BinaryColumns = None, labels: LabelColumns = None) -> Transcoder:
     """The function of a relation version for any tuple."""
     key = _key(record)
     if record.table.key_columns:
         names = {column.name for column in record.table.key_columns}
         key = f"({key} if not unchanged or not set(unchanged) & {names!r} else None)"
-    transcode: Transcoder = _generate(record, binary, "", _ANY, key)
+    transcode: Transcoder = _generate(record, binary, labels, "", _ANY, key)
     return transcode
 
 
-def make_plain_encoder(record: RelationRecord, binary: BinaryColumns = None) -> PlainEncoder:
+def make_plain_encoder(
+    record: RelationRecord, binary: BinaryColumns = None, labels: LabelColumns = None
+) -> PlainEncoder:
     """The function for rows whose values are all known and fit their types; of any other row it makes None.
 
     The envelope has only ``after``; ``rest`` is what follows the ordinal: op, ts_ms and nulls.
     """
-    encode: PlainEncoder = _generate(record, binary, ", part, transaction, ordinal, rest", _PLAIN, _key(record))
+    arguments = ", part, transaction, ordinal, rest"
+    encode: PlainEncoder = _generate(record, binary, labels, arguments, _PLAIN, _key(record))
     return encode
 
 
@@ -189,18 +200,24 @@ def _safe_name(record: RelationRecord) -> str:
     return repr(record.table.qualified_name)[1:-1].replace("{", "(").replace("}", ")").replace('"', "'")
 
 
-def _generate(record: RelationRecord, binary: BinaryColumns, arguments: str, result: str, key: str) -> Any:
+def _generate(
+    record: RelationRecord, binary: BinaryColumns, labels: LabelColumns, arguments: str, result: str, key: str
+) -> Any:
     columns = record.table.columns
     scope, table = _scope(record), _safe_name(record)
     source = [_HEAD.format(arguments=arguments, columns=len(columns), table=table)]
     for i, column in enumerate(columns):
         scope[f"encode_{i}"] = encoder_of(column.column_type)
-        value = "\n            ".join(inline_encoders.inline_lines(column.column_type, i, column.name))
+        found = labels[i] if labels is not None else None
+        value = _lines(inline_encoders.inline_lines(column.column_type, i, column.name), found, _LABELS.format(i))
         is_last = i >= len(columns) - _LAST_FIELDS
         head = _LAST_FIELD_HEAD if is_last else _FIELD_HEAD
         if binary is not None and (sent := binary[i]) is not None:
-            head = _with_binary(head, column, sent, i, is_last=is_last)
+            binary_value = lines.binary_lines(column.column_type, sent, i, column.name)
+            head = _with_binary(head, _lines(binary_value, found, _BINARY_LABELS.format(i)), is_last=is_last)
             scope |= {f"binary_{i}": sent.encode, f"read_{i}": sent.read}
+        if found is not None:
+            scope |= {f"{name}_{i}": each for name, each in found._asdict().items()}
         source.append(head)
         source.append(_FIELD.format(i=i, name=column.name, table=table, value=value).lstrip("\n"))
     row = "".join(f"c{i}, " for i in range(len(columns)))
@@ -215,9 +232,13 @@ def _compiled(source: str, name: str) -> CodeType:
     return compile(source, name, "exec")
 
 
-def _with_binary(head: str, column: Column, sent: lines.BinaryColumn, i: int, *, is_last: bool) -> str:
+def _lines(value: Sequence[str], labels: LabelColumn | None, notes: str) -> str:
+    """The lines of a value, behind those that note its labels, if it may have any."""
+    return "\n            ".join([*(notes.splitlines() if labels is not None else ()), *value])
+
+
+def _with_binary(head: str, value: str, *, is_last: bool) -> str:
     """The lines with a branch for binary before that for text: in a binary session most fields are binary."""
-    value = "\n            ".join(lines.binary_lines(column.column_type, sent, i, column.name))
     branch = _BINARY.lstrip("\n").format(size=_LAST_SIZE if is_last else "", value=value)
     return head.replace("        if kind == 116:", branch + "if kind == 116:")
 

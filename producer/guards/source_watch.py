@@ -151,6 +151,7 @@ class SourceWatch:
     def look_before_cut(self) -> None:
         """Look again before a cut says of all tables that they are as it finds them."""
         self.topics.hear()
+        self.doubts.explain_labels()
         if self.doubts.is_look_due or self._pace.is_due_before_cut():
             self.look()
 
@@ -173,10 +174,9 @@ class SourceWatch:
         baseline = Baseline.of(progress)
         if baseline is None:
             return
-        names = self._publications
         now = self._state(progress.relation_ids)
-        refuse_lost_publications(progress, names, now, self._tables.awaited_publications)
-        gone = baseline.dropped(names, now)
+        refuse_lost_publications(progress, self._publications, now, self._tables.awaited_publications)
+        gone = baseline.dropped(self._publications, now)
         self._leaving.come_back(now.members.keys())
         self._memberships.compare(baseline, now)
         # Before the files: what clears a value of older rows there is then in them, if the columns do not show it.
@@ -196,7 +196,7 @@ class SourceWatch:
             notice_awaited(self._tables, self._connection, now, self.next_xid)
         if self.notices_tables:
             there = [each for each, table in progress.tables.items() if table.state != DROPPED]
-            self.appeared |= other_members(self._connection, names, there)
+            self.appeared |= other_members(self._connection, self._publications, there)
         self.topics.look()
         self._tables.versions.notice_types(progress.relation_ids, self._connection)
         trees = partition_trees(self._connection, progress.relation_ids)
@@ -283,8 +283,8 @@ class SourceWatch:
         Raises:
             RetryableError: a server is away, or does not know the topic yet.
         """
-        baseline = self.baseline([table], self._connection)
-        return self.doubts.with_empty_partitions(baseline.tables[table.relation_id])
+        taken = self.baseline([table], self._connection).tables[table.relation_id]
+        return self.doubts.with_empty_partitions(taken)
 
     def refuse_copy(self, table: PublishedTable) -> None:
         """Refuse to copy a table that cannot be followed as it is, or not all of whose rows are followed.

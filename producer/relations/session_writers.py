@@ -7,6 +7,7 @@ writer for the next change of a table, or why there is none (I7); whether its ve
 from walbridge.producer.encoding.binary.lines import binary_columns
 from walbridge.producer.encoding.binary.types import TypeReaders
 from walbridge.producer.encoding.json_record import JsonRecordWriter
+from walbridge.producer.encoding.label_texts import LabelTexts
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.relations.relation_cache import RelationCache
@@ -26,10 +27,12 @@ class SessionWriters:
         self._unbarred: set[int] = set()
         self._readers: TypeReaders | None = None
         """With ``binary``: of the types of this session."""
+        self.label_texts = LabelTexts(cache.type_facts)
+        """Of rows that were encoded."""
 
     def begin(self, readers: TypeReaders | None) -> None:
         """A session announces every relation again."""
-        self._readers = readers
+        self._readers, self.label_texts = readers, LabelTexts(self._cache.type_facts)
         self._writers.clear()
         self._foreign.clear()
         self._unbarred.clear()
@@ -42,6 +45,7 @@ class SessionWriters:
             self._settings.name,
             self._database,
             binary,
+            self.label_texts.columns_of(record.table),
             tombstones=self._settings.topics.tombstones,
             is_compacted=is_compacted,
         )
@@ -103,6 +107,7 @@ class SessionWriters:
     def forget(self, relation_id: int) -> None:
         """Stop following the table: a later change of it is one of a table without a copy."""
         self._writers.pop(relation_id, None)
+        self.label_texts.forget(relation_id)
 
     def take_shape_barrier(self, relation_id: int) -> bool:
         """Whether the next event of this table begins a version; asked once per version."""

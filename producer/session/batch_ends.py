@@ -3,14 +3,21 @@
 In: the open batch and the open transaction. Out: a batch that is closed, or split with the progress of its transaction.
 """
 
+from collections.abc import Callable
+
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.session.transactions.transaction import TransactionTracker
 from walbridge.producer.session.transactions.transaction_boundaries import TransactionBoundaries
+from walbridge.schemas.position import Position
 
 
 class BatchEnds:
-    """Those of one session."""
+    """Those of one session.
+
+    Args:
+        on_splitting: told where a batch ends inside a transaction, before it ends.
+    """
 
     def __init__(
         self,
@@ -18,7 +25,9 @@ class BatchEnds:
         cuts: CutMaker,
         transactions: TransactionTracker,
         boundaries: TransactionBoundaries,
+        on_splitting: Callable[[Position], None] = lambda position: None,
     ) -> None:
+        self._on_splitting = on_splitting
         self._out, self._cuts, self._transactions, self._boundaries = out, cuts, transactions, boundaries
 
     def close(self) -> None:
@@ -51,5 +60,6 @@ class BatchEnds:
     def split(self) -> None:
         """Commit what there is of the transaction; its rest goes into other batches."""
         transaction = self._transactions.inside()
+        self._on_splitting(transaction.position)
         self._boundaries.begin(transaction, self._out.batch)
         self._cuts.split(transaction.begin, self._transactions.split())

@@ -88,8 +88,6 @@ class Changes:
             return
         elif self.trouble is not None:
             self.trouble.write(change.relation_id, transaction)
-            if self.trouble.leave_for_label(change, transaction):
-                return
         _CHANGES[type(change)](self, change, transaction)
 
     def _row(self, change: Insert | Update | Delete, transaction: OpenTransaction) -> None:
@@ -147,7 +145,7 @@ class Changes:
             self._out.add_barrier(writer, "shape", transaction.position)
         if self.copies is not None and self.copies.has_copy(relation_id):
             self.copies.receive(change, writer, transaction)
-        elif self.trouble is None or not self.trouble.looks_at_labels(relation_id, transaction):
+        else:
             self._fast_path.add(relation_id, writer)
 
     def _send(self, writer: RecordWriter, records: list[KafkaRecord], transaction: OpenTransaction) -> None:

@@ -4,6 +4,7 @@ from functools import partial
 
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.encoding.label_texts import Use
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.table_requests import TableRequests
 from walbridge.producer.pgoutput.decoder import decoders_for
@@ -69,7 +70,7 @@ class SessionParts:
             counts_events=settings.topics.transaction_topic,
         )
         self.fast_path = FastPath(out, self.transactions)
-        watch.doubts.labels.on_noted = self.fast_path.forget
+        tables.writers.label_texts.use = self._use
         self.followed = FollowedTables(tables, self.fast_path, self.transactions, progress.relation_ids)
         self.announced = AnnouncedTables(self.followed, watch)
         relations = SessionRelations(self.announced.receive, self.fast_path.forget)
@@ -107,9 +108,13 @@ class SessionParts:
         )
         self.messages = LogicalMessages(settings, tables, out)
         self.boundaries = TransactionBoundaries(settings, tables)
-        self.ends = BatchEnds(out, self.cuts, self.transactions, self.boundaries)
+        self.ends = BatchEnds(out, self.cuts, self.transactions, self.boundaries, self._trouble.split_at)
         self.keepalives = Keepalives(stream, self.transactions, self.cuts, self.ends)
         self.copies: TableCopies | None = None
+
+    def _use(self) -> Use | None:
+        transaction = self.transactions.open
+        return None if transaction is None else Use(transaction.begin.xid, transaction.begin.final_lsn)
 
     def _end_at(self, lsn: Lsn) -> None:
         self._renamed.tell(lsn)

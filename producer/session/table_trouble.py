@@ -16,9 +16,8 @@ import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.troubles import after_trouble, is_copied_too_often
-from walbridge.producer.errors.tables import TableRewritten, labels_changed
+from walbridge.producer.errors.tables import TableRewritten
 from walbridge.producer.errors.topics import TopicLost
-from walbridge.producer.guards.doubts.new_labels import Row, tuples_of
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.announced_tables import AnnouncedTables
@@ -79,25 +78,6 @@ class TableTrouble:
         """The stream brings a change of this table, the first one behind a TRUNCATE at least."""
         self._watch.doubts.write(relation_id, transaction.begin.xid)
 
-    def looks_at_labels(self, relation_id: int, transaction: OpenTransaction) -> bool:
-        """Whether each row of the table in this transaction is to be shown to ``leave_for_label``."""
-        return self._watch.doubts.labels.awaits(relation_id, transaction.begin.final_lsn)
-
-    def leave_for_label(self, change: Row, transaction: OpenTransaction) -> bool:
-        """Whether a row holds a label that is called otherwise now: then its table was left before it.
-
-        Raises:
-            RetryableError, OperatorError: the server is away or refuses; or settings say that this stops all.
-        """
-        relation_id = change.relation_id
-        if not self.looks_at_labels(relation_id, transaction):
-            return False
-        relation = self._tables.writers.of(relation_id).relation
-        if self._watch.doubts.labels.are_known(relation.table, tuples_of(change)):
-            return False
-        self.leave(relation, transaction.position, labels_changed(relation.table.qualified_name))
-        return True
-
     def end_at(self, lsn: Lsn) -> None:
         """The open batch ends there: its cut says of which tables that is the last LSN.
 
@@ -105,9 +85,17 @@ class TableTrouble:
         barrier.
         """
         for relation_id, reason in self._watch.doubts.take(lsn).items():
-            if relation_id in self._followed and relation_id not in self._out.batch.dropped:
-                for record in self._tables.versions.newest([relation_id]):
-                    self.leave(record, Position(lsn, 0), reason)
+            self._leave_at(relation_id, Position(lsn, 0), reason)
+
+    def split_at(self, position: Position) -> None:
+        """The open batch ends there, inside a transaction: what comes behind it is not read with its rows again."""
+        for relation_id, reason in self._watch.doubts.take_mislabelled().items():
+            self._leave_at(relation_id, position, reason)
+
+    def _leave_at(self, relation_id: int, position: Position, reason: OperatorError) -> None:
+        if relation_id in self._followed and relation_id not in self._out.batch.dropped:
+            for record in self._tables.versions.newest([relation_id]):
+                self.leave(record, position, reason)
 
     def drop(self, relation_id: int) -> None:
         """The table left the publication or is gone: the cut that was made just now says so."""

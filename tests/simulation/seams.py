@@ -205,6 +205,7 @@ def _replacements(
         "walbridge.producer.guards.doubts.doubts": {
             "table_storages": lambda _, asked, *__: dict.fromkeys(asked, TableStorage(()))
         },
+        "walbridge.producer.guards.doubts.new_labels": {"enum_labels": lambda *_: {}},
         "walbridge.producer.guards.look_pace": {"catalog_digest": lambda *_: (1, 1)},
         "walbridge.producer.guards.sent_changes": {
             "next_xid": lambda *_: copied.next_xid() if copied is not None else 1,

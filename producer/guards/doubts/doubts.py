@@ -14,8 +14,6 @@ from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.errors.tables import (
     RewriteTold,
-    column_added_with_values,
-    expression_dropped,
     found_unequal,
     key_made_again,
     labels_changed,
@@ -24,8 +22,7 @@ from walbridge.producer.errors.tables import (
     table_rewritten,
 )
 from walbridge.producer.guards.doubts import altered_types, rewrites
-from walbridge.producer.guards.doubts.added_values import AddedValues
-from walbridge.producer.guards.doubts.dropped_expressions import tables_with_dropped
+from walbridge.producer.guards.doubts.altered_columns import AlteredColumns
 from walbridge.producer.guards.doubts.kept_casts import NO_ENUMS, Enums
 from walbridge.producer.guards.doubts.keys_made_again import KeysMadeAgain
 from walbridge.producer.guards.doubts.new_labels import NewLabels
@@ -38,7 +35,6 @@ from walbridge.producer.postgres.facts import PublicationState, TableFile, Table
 from walbridge.producer.postgres.publications.combined_publications import operations_in
 from walbridge.producer.postgres.publications.publication import insert_lsn
 from walbridge.producer.postgres.storage.table_files import labels_of, table_storages
-from walbridge.producer.postgres.storage.used_types import used_types
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.errors import OperatorError
@@ -54,9 +50,7 @@ class Doubts:
 
     def __init__(self, settings: Settings, connection: SqlConnection, tables: Tables, tracker: ProgressTracker) -> None:
         self._connection, self._tables, self._tracker = connection, tables, tracker
-        self._publications, self._slot = settings.postgres.publication_names, settings.postgres.slot
-        self._seen: Snapshot | None = None
-        """What the last look at all tables showed."""
+        self._publications = settings.postgres.publication_names
         self._stops = settings.producer.on_table_error == "stop"
         self._doubted: dict[int, OperatorError] = {}
         self._options: dict[str, str] = {}
@@ -68,9 +62,11 @@ class Doubts:
         """Whether the source tells DDL as rows in the stream: those say of which position a doubt is."""
         self._told = ToldRewrites()
         self._partitions = PartitionRows(connection, tracker, self._name, may_mark=not settings.postgres.two_phase)
-        self._added = AddedValues(self._publications, connection, tables)
+        self._columns = AlteredColumns(settings.postgres, connection, tables, self._name)
         self._keys = KeysMadeAgain(tables, tracker, lambda: insert_lsn(connection))
-        self.labels = NewLabels(connection, lambda: insert_lsn(connection))
+        self._labels = NewLabels(connection, tracker, tables.writers, lambda: insert_lsn(connection))
+        self._mislabelled: set[int] = set()
+        """Tables that are doubted for what their rows hold: a start would not find it again."""
         self._untold: set[int] = set()
         """Tables that got a column in which older rows have a value, which no version of them tells yet."""
 
@@ -113,7 +109,7 @@ class Doubts:
         self.add({each: found_unequal(self._name(each)) for each in relation_ids}, options)
 
     def has_untold(self, option: str) -> bool:
-        """Whether this option is to be remembered with what is doubted, and is not yet."""
+        """Whether this is to be remembered with what is doubted, and is not yet."""
         return option in self._options
 
     def may_be_explained(self, end: Lsn, received: Lsn) -> bool:
@@ -124,11 +120,24 @@ class Doubts:
     def take(self, end: Lsn) -> dict[int, OperatorError]:
         """All of them, each told once, to be said in the cut that is made next, which ends there."""
         doubted, self._doubted = self._truncations.take(end) | self._doubted, {}
-        self.labels.pass_to(end)
+        self._labels.pass_to(end)
+        self._mislabelled.clear()
         if self._options:
             self._tracker.remember_options(self._options)
             self._options = {}
         return doubted
+
+    def explain_labels(self) -> None:
+        """Look whether rows that were encoded hold labels. Raises as ``add``, and as ``compare_storage``."""
+        mislabelled = self._labels.explain()
+        self._mislabelled |= mislabelled
+        self.add({each: labels_changed(self._name(each)) for each in mislabelled})
+
+    def take_mislabelled(self) -> dict[int, OperatorError]:
+        """Tables that hold what is no label, each told once. Raises as ``explain_labels``."""
+        self.explain_labels()
+        mislabelled, self._mislabelled = self._mislabelled & self._doubted.keys(), set()
+        return {each: self._doubted.pop(each) for each in mislabelled}
 
     def take_of(self, relation_id: int) -> OperatorError | None:
         """Why this table is not current, told once."""
@@ -143,7 +152,8 @@ class Doubts:
         self._partitions.announce_below(relation_id, root, by_relation(self._known(root)))
 
     def with_empty_partitions(self, table: TableProgress) -> TableProgress:
-        """A table that is to be copied, with what is to be remembered of its partitions."""
+        """A table that is to be copied, with what is to be remembered of its partitions. Labels are met anew."""
+        self._tables.writers.label_texts.forget(table.relation_id)
         return self._partitions.with_empty(table)
 
     def tell_rewrite(self, relation_id: int, file: int, enums: Enums = NO_ENUMS) -> None:
@@ -185,17 +195,14 @@ class Doubts:
         Args:
             snapshot: of a moment before.
         """
+        self.explain_labels()  # by what progress has of them, before that is what is found now
         tables, wanted = self._tracker.progress.tables, set(relation_ids)
         found = table_storages(self._connection, wanted, self._publications)
         known = {each: self._known(each) for each in found}
         self._told.compare_labels(known, found, partial(labels_of, self._connection))
-        filled, untold = self._added.compare(known, found)
-        columns = {each: labels_changed(self._name(each)) for each in self._with_altered_types(known, found)}
-        columns |= {each: column_added_with_values(self._name(each)) for each in filled}
-        dropped = tables_with_dropped(self._connection, known, found, self._publications)
-        columns |= {each: expression_dropped(self._name(each)) for each in dropped}
+        columns, untold = self._columns.compare(known, found)
         self._untold = (self._untold - wanted) | untold
-        held = untold | self.labels.compare(known, found)
+        held = untold | self._labels.compare(known, found)
         reasons: dict[int, OperatorError] = {}
         unexplained: dict[int, tuple[list[TableFile], OperatorError]] = {}
         others = {}
@@ -237,15 +244,8 @@ class Doubts:
 
     def note_look(self, state: PublicationState, snapshot: Snapshot | None) -> None:
         """All tables were looked at when the publication was in this state."""
-        self.is_look_due, self._seen = False, snapshot
+        self.is_look_due, self._columns.seen = False, snapshot
         self._truncations.note_look(state.lsn, snapshot)
-
-    def _with_altered_types(self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]) -> set[int]:
-        """Those that got a column of a type that was altered since, before anybody looked at it."""
-        new = {each: types for each, now in found.items() if (types := altered_types.new_types(known[each], now))}
-        if not new:
-            return set()
-        return altered_types.altered_tables(new, used_types(self._connection, new, self._slot), self._seen)
 
     def _reason(
         self, relation_id: int, known: TableStorage, now: TableStorage, columns: OperatorError | None

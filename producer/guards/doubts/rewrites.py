@@ -29,9 +29,11 @@ What becomes of their types is told by ``altered_types.py``, of their keys by ``
 generated columns by ``dropped_expressions.py``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from walbridge.producer.postgres.facts import TableFile, TableStorage
+from walbridge.schemas.control.table_progress import TableProgress
 
 _LABELS, _KEY, _WITHHELD = "labels=", "key=", "withheld="
 UNUSED, REPLACED = "u", "r"
@@ -71,6 +73,14 @@ def from_text(text: str) -> TableStorage:
         knows_labels = knows_labels and bool(joined)
         files.append(TableFile(int(relation_id), int(file), int(toast), int(count), columns, joined_at, mark=mark))
     return TableStorage(tuple(files), frozenset(labels.split(",") if labels else ()), knows_labels, key, withheld)
+
+
+def with_labels(table: TableProgress, labels: Collection[str]) -> TableProgress:
+    """The table's record, in which these of ``TableStorage.labels`` are remembered, too."""
+    known = from_text(table.storage or "")
+    if known.labels.issuperset(labels):
+        return table
+    return replace(table, storage=as_text(replace(known, labels=known.labels.union(labels))))
 
 
 def has_marks(text: str) -> bool:

@@ -82,10 +82,12 @@ class TableFound:
 
 @dataclass(frozen=True, slots=True)
 class ChunkShown:
-    """The snapshot is taken; ``is_read``: its rows come next."""
+    """The snapshot is taken; ``is_read``: its rows come next. ``labels``: ``TableStorage.labels`` as of the snapshot:
+    its rows have no other labels, though one that is renamed meanwhile is read by its new name."""
 
     snapshot: Snapshot
     is_read: bool
+    labels: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

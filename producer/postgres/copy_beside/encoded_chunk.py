@@ -205,7 +205,8 @@ def shown_to(read: TableRead, wanted: ChunkWanted | WholeWanted) -> ChunkAltered
     if shape_of(read) != wanted.shape:
         return ChunkAltered()
     snapshot, before = Snapshot.parse(read.snapshot), wanted.before
-    return ChunkShown(snapshot, before.has_ended_in(snapshot) and before.is_contained_in(snapshot))
+    is_read = before.has_ended_in(snapshot) and before.is_contained_in(snapshot)
+    return ChunkShown(snapshot, is_read, read.labels() if is_read else frozenset())
 
 
 def shape_of(read: TableRead) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from walbridge.producer.postgres.catalog import MISSING_VALUE, Publications, rows_of, waiting_for_locks
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import AddedColumn, TableFile, TableStorage
+from walbridge.producer.postgres.storage.enum_labels import BY_SAID, FACT, LABEL_SAID
 from walbridge.producer.postgres.storage.used_types import with_used_types
 from walbridge.schemas.errors import TableLocked
 
@@ -37,19 +38,19 @@ _FILES = """
     FROM tree t JOIN pg_class c ON c.oid = t.oid ORDER BY t.root, c.oid"""
 # A composite may have no attribute left. What was altered and altered back reads as before, but rows that came between
 # were sent otherwise: who renames a label writes its row anew, and an attribute that was dropped keeps its number.
-_LABELS = """,
+_LABELS = f""",
     fact AS (
-      SELECT e.enumtypid AS oid, e.oid::text || ' ' || e.enumlabel AS said FROM pg_enum e
+      SELECT e.enumtypid AS oid, {LABEL_SAID} AS said FROM pg_enum e
       WHERE e.enumtypid IN (SELECT oid FROM used)
       UNION ALL SELECT t.oid, t.oid::text || ' ' || coalesce((
         SELECT string_agg(a.attnum::text, ',' ORDER BY a.attnum) FROM pg_attribute a
         WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped), '')
       FROM pg_type t WHERE t.typtype = 'c' AND t.oid IN (SELECT oid FROM used)
-      UNION ALL SELECT e.enumtypid, 'by ' || e.xmin::text || ' ' || string_agg(e.oid::text, ',' ORDER BY e.oid)
+      UNION ALL SELECT e.enumtypid, {BY_SAID.format(oids="string_agg(e.oid::text, ',' ORDER BY e.oid)")}
       FROM pg_enum e WHERE e.enumtypid IN (SELECT oid FROM used) GROUP BY e.enumtypid, e.xmin::text
       UNION ALL SELECT t.oid, 'ever ' || c.relnatts FROM pg_type t JOIN pg_class c ON c.oid = t.typrelid
       WHERE t.typtype = 'c' AND t.oid IN (SELECT oid FROM used))
-    SELECT u.relid, array_agg(DISTINCT f.oid::text || '-' || left(md5(f.said), 8))
+    SELECT u.relid, array_agg(DISTINCT {FACT.format("f.oid", "f.said")})
     FROM used u JOIN fact f ON f.oid = u.oid GROUP BY 1"""
 _KEYS = "SELECT conrelid::bigint, oid::bigint FROM pg_constraint WHERE contype = 'p' AND conrelid = ANY (%s)"
 # A column that is not published for another reason stays so when its expression goes. Before 18 none is published; of
@@ -103,6 +104,16 @@ def table_storages(
         )
         for root, of in files.items()
     }
+
+
+def labels_within(connection: SqlConnection, relation_id: int) -> frozenset[str]:
+    """``TableStorage.labels`` of one table, as the connection's snapshot shows it.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    found = rows_of(connection, with_used_types(connection, _LABELS), ([relation_id],))
+    return frozenset(each for _, labels in found for each in labels)
 
 
 def labels_of(connection: SqlConnection, enums: Iterable[int]) -> frozenset[str]:

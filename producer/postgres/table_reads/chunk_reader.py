@@ -33,6 +33,7 @@ from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.server_errors import classified
+from walbridge.producer.postgres.storage.table_files import labels_within
 from walbridge.producer.postgres.table_reads.key_order import Bound, KeyOrder, key_order, set_bound, set_listed
 from walbridge.producer.postgres.table_reads.key_range import KeyRange, read_by_index
 from walbridge.producer.postgres.table_reads.snapshot import (
@@ -144,6 +145,10 @@ class TableRead:
     def connection(self) -> SqlConnection:
         """For look-ups as of the snapshot, between two reads of rows."""
         return self._connection
+
+    def labels(self) -> frozenset[str]:
+        """``TableStorage.labels`` as of the snapshot."""
+        return labels_within(self._connection, self.table.relation_id)
 
     def export(self) -> str:
         """The snapshot's name, by which other connections see the same for as long as this read has its lock."""

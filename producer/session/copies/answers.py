@@ -106,6 +106,7 @@ class CopyAnswers:
                 if self._reading.received is not None:
                     self._reading.received.look(snapshot)
                 chunk.window.show(snapshot)
+                chunk.labels = answer.labels
             case ChunkRead():
                 chunk.finish_reading(answer)
                 self._reading.throttle(answer.size_bytes)

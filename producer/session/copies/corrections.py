@@ -13,6 +13,7 @@ import structlog
 
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.guards.doubts.rewrites import with_labels
 from walbridge.producer.postgres.copy_beside.copy_protocol import ChunkRead, TableFound
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.session.copies.chunk_rows import keys_gone, rows_at_end
@@ -47,7 +48,7 @@ class Corrections:
 
         def progress_after() -> TableProgress:
             entered = replace(chunk.entered(read), moved=(), read_again={})
-            return copied.become(copied.state.enter(entered), self._tracker.progress)
+            return with_labels(copied.become(copied.state.enter(entered), self._tracker.progress), chunk.labels)
 
         is_encoded, asked = chunk.writer is writer, map(key_values, chunk.asked or ())
         gone = keys_gone(read, chunk.window, writer, asked, is_encoded=is_encoded)

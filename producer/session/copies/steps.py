@@ -14,6 +14,7 @@ from walbridge.producer.copying.copy_state import TableState
 from walbridge.producer.copying.table_record import with_state
 from walbridge.producer.copying.visibility import ReceivedTransactions
 from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.guards.doubts.rewrites import with_labels
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.postgres.copy_beside.copy_protocol import ChunkRead, TableFound
 from walbridge.producer.session.copies.chunk_rows import rows_at_end
@@ -119,7 +120,8 @@ class CopySteps:
         """Send the rows of a chunk. False where one of them cannot be published: the table is left there."""
 
         def progress_after() -> TableProgress:
-            return copied.become(copied.state.enter(chunk.entered(read)), self._out.tracker.progress)
+            entered = copied.become(copied.state.enter(chunk.entered(read)), self._out.tracker.progress)
+            return with_labels(entered, chunk.labels)
 
         # A version that came since the chunk was asked for has another writer: then the rows are encoded anew.
         rows = rows_at_end(read, chunk.window, writer, is_encoded=chunk.writer is writer)

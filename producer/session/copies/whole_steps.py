@@ -23,6 +23,7 @@ from walbridge.producer.copying.table_record import with_state
 from walbridge.producer.copying.window import Void
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.errors.rows import UnfitRow
+from walbridge.producer.guards.doubts.rewrites import with_labels
 from walbridge.producer.postgres.copy_beside.copy_protocol import TableFound
 from walbridge.producer.session.copies.start import NotYet
 from walbridge.producer.session.copies.state.tables_to_copy import AGAIN_S
@@ -186,7 +187,8 @@ class WholeSteps:
 
     def _entered(self, whole: WholeCopy, chunk: Chunk) -> TableProgress:
         whole.state = whole.state.enter(chunk)
-        return with_state(self._out.tracker.progress.tables[whole.relation_id], whole.state)
+        known = self._out.tracker.progress.tables[whole.relation_id]
+        return with_labels(with_state(known, whole.state), whole.labels)
 
     def _end(self, whole: WholeCopy) -> None:
         if not self._records.end_batch() or self._reading.whole is not whole or whole.state.copy is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from tests.faults.tables.test_unsaid_rows import act, check_copied
@@ -10,10 +12,14 @@ from tests.fix_producer import ProducerUnderTest
 pytestmark = pytest.mark.fault
 
 TABLE = """
-    CREATE TYPE {0}_e AS ENUM ('sad', 'ok'); CREATE DOMAIN {0}_d AS {0}_e;
+    CREATE TYPE {0}_e AS ENUM ('sad', 'ok'); CREATE DOMAIN {0}_d AS {0}_e; CREATE TYPE {0}_c AS (n int, e {0}_e[]);
     CREATE TABLE {0} (id int PRIMARY KEY, v {1}); INSERT INTO {0} VALUES (1, {2}), (2, NULL)"""
 COLUMNS = {"enum": ("{0}_e", "'ok'", "'late'"), "domain": ("{0}_d", "'ok'", "'late'")}
 COLUMNS |= {"array": ("{0}_e[]", "'{{ok,sad}}'", "'{{ok,late}}'")}
+WITHIN = {
+    "matrix": ("{0}_e[]", "'{{{{ok}},{{sad}}}}'", "'{{{{ok}},{{late}}}}'"),
+    "composite": ("{0}_c", "ROW(1, '{{ok}}')", "ROW(2, '{{sad,late}}')"),
+}
 USED = "ALTER TYPE {0}_e ADD VALUE 'late'; UPDATE {0} SET v = {1} WHERE id = 1; INSERT INTO {0} VALUES (3, {1})"
 ACTS = {
     "came": (USED, False),
@@ -29,6 +35,11 @@ ACTS = {
         True,
     ),
 }
+
+TAKEN = (
+    f"{USED}; ALTER TYPE {{0}}_e RENAME VALUE 'late' TO 'later'; ALTER TYPE {{0}}_e ADD VALUE 'late'",
+    True,
+)
 
 
 @pytest.mark.parametrize("binary", [False, True])
@@ -52,3 +63,27 @@ def test_label_that_came_and_was_renamed_while_nobody_looked_has_its_table_copie
     for name in cases:
         producer.database.execute(f"UPDATE {name} SET id = id + 10")
     producer.check_equal()
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_label_that_came_and_was_renamed_in_the_moment_between_two_looks_has_its_table_copied_again(
+    producer: ProducerUnderTest, *, binary: bool
+) -> None:
+    """Its rows came before any look at the label, and no later look tells of the name that they have."""
+    producer.settings["postgres"] = {"binary": binary}
+    acts = {"came": ACTS["came"], "renamed": ACTS["came and was renamed"], "named": TAKEN}
+    cases = {f"{what}_{column}": (column, what) for what in acts for column in ("domain", *WITHIN)}
+    columns = COLUMNS | WITHIN
+    for name, (column, _) in cases.items():
+        of, value, _ = columns[column]
+        producer.database.execute(TABLE.format(name, of.format(name), value.format()))
+    producer.publish(*cases)
+    running = producer.start_streaming()
+    producer.check_equal()
+    running.process.send_signal(signal.SIGSTOP)
+    try:
+        for name, (column, what) in cases.items():
+            act(producer, acts[what][0].format(name, columns[column][2].format()))
+    finally:
+        running.process.send_signal(signal.SIGCONT)
+    check_copied(producer, running, {name: acts[what][1] for name, (_, what) in cases.items()})

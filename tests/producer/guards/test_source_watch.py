@@ -16,13 +16,21 @@ from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.guards import altered_tables, look_pace, sent_changes, source_watch, taken_baseline
 from walbridge.producer.guards.baseline import Baseline
-from walbridge.producer.guards.doubts import added_values, doubts, memberships, partition_rows
+from walbridge.producer.guards.doubts import (
+    added_values,
+    altered_columns,
+    doubts,
+    memberships,
+    new_labels,
+    partition_rows,
+)
 from walbridge.producer.guards.look_pace import INTERVAL_S
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.topic_watch import refuse_unknown
 from walbridge.producer.guards.unfit import unfit_tables
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.facts import AddedColumn, PublicationState, TableFile, TableStorage, UsedType
+from walbridge.producer.postgres.storage.enum_labels import EnumLabel
 from walbridge.schemas.control.table_progress import STALE
 from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.pg_types import TypeFacts
@@ -51,6 +59,7 @@ class Watched(Kept):
         self.empty: set[int] = set()
         self.added: list[AddedColumn] = []
         self.used: list[UsedType] = []
+        self.enum_labels: dict[int, dict[bytes, EnumLabel]] = {}
         self.published: list[Any] | None = []
         self.looks: list[str] = []
         self.digest = 1, 1
@@ -81,7 +90,8 @@ class Watched(Kept):
             patch.setattr(doubts, "table_storages", lambda _, asked, *__: self.storages_of(asked))
             patch.setattr(doubts, "insert_lsn", lambda *_: self.insert_lsn)
             patch.setattr(added_values, "added_columns", lambda *_: self.added)
-            patch.setattr(doubts, "used_types", lambda *_: self.used)
+            patch.setattr(altered_columns, "used_types", lambda *_: self.used)
+            patch.setattr(new_labels, "enum_labels", lambda *_: self.enum_labels)
             patch.setattr(partition_rows, "empty_of", lambda _, asked: self.empty & set(asked))
             patch.setattr(altered_tables, "tables_facts", lambda *_: ({}, None))
             patch.setattr(source_watch, "partition_trees", noted("partitions", list))

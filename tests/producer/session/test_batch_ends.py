@@ -10,6 +10,7 @@ from tests.producer.kept import ITEMS, ORDERS
 from tests.producer.kept_session import BEGIN, COMMIT, Streamed, insert, streamed
 from tests.producer.pgoutput.encoder import tuple_data
 from walbridge.producer.batch.open_batch import BARRIERS_SPLIT
+from walbridge.producer.guards.doubts.new_labels import NewLabels
 from walbridge.producer.pgoutput.messages import (
     Begin,
     Commit,
@@ -23,6 +24,7 @@ from walbridge.producer.pgoutput.messages import (
 )
 from walbridge.producer.session.loop import UNPUBLISHED_MAX
 from walbridge.producer.waits import PATIENCE_S
+from walbridge.schemas.control.table_progress import CURRENT, STALE
 from walbridge.schemas.position import Lsn
 
 STALLED_S = 75.0
@@ -77,6 +79,21 @@ def test_every_part_of_a_transaction_names_its_commit() -> None:
         session.rest()
 
     assert [batch.cut.commit_lsn for batch in session.kafka.batches if batch.cut] == [500, 500, 500]
+
+
+def test_table_of_which_a_row_holds_no_label_is_left_where_its_transaction_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """I8: a restart goes on behind it, so that nobody would read that row again."""
+    monkeypatch.setattr(NewLabels, "explain", lambda _: {ORDERS})
+    with streamed(rows_max=2) as session:
+        session.feed(*transaction(500, insert(1), insert(2, ITEMS), insert(3), insert(4, ITEMS)))
+        session.rest()
+
+    first = session.kafka.batches[0]
+    assert first.progress.split is not None
+    assert (first.progress.tables[ORDERS].state, first.progress.tables[ITEMS].state) == (STALE, CURRENT)
+    assert [event[2] for event in session.events] == [1, 2, 4]
 
 
 def test_transaction_of_many_truncates_is_cut_before_its_cut_has_too_many_barriers() -> None:

@@ -48,13 +48,15 @@ OPEN_MAX = 2
 class OpenChunk:
     """One that is being read, or that was read and has not entered.
 
-    ``writer``: of the version that it was asked for. ``asked``: listed keys, None for a range.
+    ``writer``: of the version that it was asked for. ``asked``: listed keys, None for a range. ``labels``: those that
+    its rows may hold (``ChunkShown``).
     """
 
     window: Window
     writer: RecordWriter
     asked: dict[bytes, Bound] | None
     read: ChunkRead | None = None
+    labels: frozenset[str] = frozenset()
 
     def receive(self, xid: int, change: Change) -> None:
         """A change of the table."""

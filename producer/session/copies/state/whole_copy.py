@@ -69,6 +69,8 @@ class WholeCopy:
         self.read: WholeRead | None = None
         """There are no more rows than those that are here."""
         self.rows_due = self.bytes_due = self.rows_taken = self.bytes_taken = 0
+        self.labels: frozenset[str] = frozenset()
+        """Those that its rows may hold (``ChunkShown``)."""
         self._pieces: deque[RowsRead] = deque()
         self._piece: Iterator[bytes] = iter(())
         self._begun, self._queue, self._limit_bytes, self._give_back = begun, queue, limit_bytes, give_back
@@ -110,6 +112,7 @@ class WholeCopy:
                 self.aside.spoil(Void.ALTERED)
             case ChunkShown(snapshot):
                 self.aside.show(snapshot)
+                self.labels = answer.labels
             case RowsRead(rows, size_bytes):
                 self._pieces.append(answer)
                 self.rows_due += len(rows)

@@ -71,6 +71,9 @@ class Read:
         self.ranges: list[tuple[int, int]] = []
         self.is_lost = False
 
+    def labels(self) -> frozenset[str]:
+        return frozenset()
+
     def export(self) -> str:
         return "exported"
 

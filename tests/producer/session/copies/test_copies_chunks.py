@@ -7,6 +7,7 @@ it in its time, and that progress says what the topic holds.
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 
 import pytest
 
@@ -27,6 +28,7 @@ from tests.producer.copied_session import (
 from tests.producer.kept import ITEMS, ORDERS
 from tests.producer.session.copies.told import BEGIN, END
 from walbridge.producer.copying.visibility import Before
+from walbridge.producer.guards.doubts.rewrites import from_text
 from walbridge.producer.kafka.kafka_transaction import BatchAborted
 from walbridge.producer.pgoutput.messages import Begin, Commit
 from walbridge.producer.postgres.copy_beside.copy_protocol import ChunkWanted, Failed, TablesFound, TableWanted
@@ -78,6 +80,16 @@ def test_change_that_is_too_large_for_kafka_ends_the_copy_of_its_table() -> None
         assert session.kinds == ["copy_begin", "dropped"]
         assert session.table().state == QUARANTINED
         assert session.copies.is_at_rest
+
+
+def test_labels_of_the_snapshot_are_remembered_with_its_rows() -> None:
+    """I8: one that came after the copy had begun, and is renamed before a look, shows by that."""
+    labels = frozenset({"600001-a", "600001-b"})
+    with copied() as session:
+        session.begin()
+        session.answer(replace(shown(), labels=labels), read((1, "one"), lsn=session.kept_stream.received))
+        assert session.told() == [BEGIN, ("r", 1, "one")]
+        assert from_text(session.table().storage or "").labels == labels
 
 
 def test_table_without_rows_is_copied() -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.producer.copied_session import LATE, XID, Copied, announcement, copied, copying, found, insert, row, shown
 from tests.producer.kept import ITEMS
 from tests.producer.session.copies.told import KEYLESS, TRUNCATE
+from walbridge.producer.guards.doubts.rewrites import from_text
 from walbridge.producer.postgres.copy_beside.copy_protocol import (
     ChunkAltered,
     Failed,
@@ -136,6 +137,14 @@ def test_rows_wait_until_what_ran_before_the_session_has_ended() -> None:
         assert isinstance(session.pass_s(1.1), WholeWanted)
         session.answer(shown(), rows(1), whole(session))
         assert told(session) == [("m", None), ("r", 1), ("m", None)]
+
+
+def test_labels_of_the_snapshot_are_remembered_with_its_rows() -> None:
+    """I8: one that came after the copy had begun, and is renamed before a look, shows by that."""
+    labels = frozenset({"600001-a", "600001-b"})
+    with begun() as session:
+        session.answer(replace(shown(), labels=labels), rows(1))
+        assert from_text(session.table().storage or "").labels == labels
 
 
 @pytest.mark.parametrize("reason", ["truncate", "altered", "version"])

@@ -1,0 +1,291 @@
+"""The names of labels that rows are encoded with: collected as they come, so that a cut can ask whether they are some.
+
+In: the columns of a relation version, with what is known of their types; each value of a column in which labels may be,
+as text or in its type's binary format. Out: by table and enum the texts that were not met before, with the transaction
+that brought each first. They are taken once (``guards/doubts/new_labels.py``).
+
+Labels are looked for in enums, domains over them, arrays of any dimensions and composites, and in these within each
+other; not in ranges. A text or value that was met before costs a look into a set. What is remembered of a table is
+shared by its versions and bounded: texts by the labels that its enums had, whole values by ``VALUES_MAX``. Nothing is
+refused here: what cannot be read as its type is no label, or is refused by who encodes it.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from walbridge.producer.encoding.binary.containers import read_array
+from walbridge.producer.pgoutput.wire import WireReader
+from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.table_schema import TableSchema
+
+TEXTS_MAX = 50_000
+"""Of all tables, between two cuts: a label has 63 bytes at the most."""
+VALUES_MAX, VALUE_BYTES_MAX = 256, 128
+"""Of one column's type in one table: values that hold nothing new, and how long they may be."""
+_NULL = b"NULL"
+_BRACES, _COMMA, _QUOTE = b"{}", b",", 34
+_ELEMENT = re.compile(rb'"((?:[^"\\]++|\\.)*+)"|([^",{}\\]++)', re.DOTALL)
+_FIELD = re.compile(rb'"((?:[^"\\]++|""|\\\\)*+)"|([^",()\\]*+)', re.DOTALL)
+
+Find = Callable[[bytes], None]
+"""Takes one value, and notes the labels in it."""
+
+
+class Use(NamedTuple):
+    """The transaction that brought a text; ``xid`` as the stream tells it."""
+
+    xid: int
+    commit_lsn: Lsn
+
+
+class LabelColumn(NamedTuple):
+    """How labels of one column are found: a value that is not among the ``known`` is given to ``find``."""
+
+    known: set[bytes]
+    find: Find
+    known_binary: set[bytes]
+    find_binary: Find
+
+
+LabelColumns = list[LabelColumn | None] | None
+"""By column, None for one without labels; None as a whole: no column has any."""
+
+Texts = dict[bytes, Use | None]
+"""By text the first use of it, None where no transaction of the stream brought it."""
+
+
+@dataclass(slots=True)
+class _OfTable:
+    """What was met in rows of one table: texts by enum, whole values by column's type and format."""
+
+    texts: dict[int, set[bytes]] = field(default_factory=dict)
+    values: dict[tuple[int, bool], set[bytes]] = field(default_factory=dict)
+    found: dict[int, Texts] = field(default_factory=dict)
+    is_too_much: bool = False
+    """More came than is kept: nobody knows which."""
+
+    def forget(self) -> None:
+        """In place: writers hold these sets."""
+        for each in (*self.texts.values(), *self.values.values()):
+            each.clear()
+        self.found, self.is_too_much = {}, False
+
+
+class LabelTexts:
+    """Those of one session.
+
+    Args:
+        type_facts: what is known of a user's type.
+    """
+
+    def __init__(self, type_facts: Callable[[int], TypeFacts | None]) -> None:
+        self._type_facts = type_facts
+        self._tables: dict[int, _OfTable] = {}
+        self._count = 0
+        self.use: Callable[[], Use | None] = lambda: None
+        """The transaction that is being read."""
+
+    def columns_of(self, table: TableSchema) -> LabelColumns:
+        """How the labels of a relation version's rows are found."""
+        if all(column.type_oid < FIRST_USER_OID for column in table.columns):
+            return None
+        finders = _Finders(self._type_facts, self._tables.setdefault(table.relation_id, _OfTable()), self._note)
+        columns = [finders.of_column(column.type_oid) for column in table.columns]
+        return columns if any(columns) else None
+
+    def take(self) -> dict[int, dict[int, Texts] | None]:
+        """By table and enum, what was not met before; None: more than is kept. Each is told once."""
+        taken: dict[int, dict[int, Texts] | None] = {}
+        for relation_id, of in self._tables.items() if self._count else ():
+            if of.found or of.is_too_much:
+                taken[relation_id] = None if of.is_too_much else of.found
+                of.found, of.is_too_much = {}, False
+        self._count = 0
+        return taken
+
+    def forget(self, relation_id: int) -> None:
+        """Each text of the table is told again when it comes."""
+        if relation_id in self._tables:
+            self._tables[relation_id].forget()
+
+    def _note(self, of: _OfTable, enum: int, text: bytes) -> None:
+        self._count += 1
+        if self._count > TEXTS_MAX:
+            of.is_too_much = True
+            return
+        of.texts[enum].add(text)
+        of.found.setdefault(enum, {})[text] = self.use()
+
+
+class _Finders:
+    """Those of one relation version."""
+
+    def __init__(
+        self,
+        type_facts: Callable[[int], TypeFacts | None],
+        of: _OfTable,
+        note: Callable[[_OfTable, int, bytes], None],
+    ) -> None:
+        self._type_facts, self._of, self._note = type_facts, of, note
+        self._binary: dict[int, Find | None] = {}
+
+    def of_column(self, type_oid: int) -> LabelColumn | None:
+        """None where no label can be in a value of the type."""
+        facts = self._under(type_oid)
+        text = self._text(type_oid)
+        if facts is None or text is None:
+            return None
+        if facts.kind == "e":
+            known = self._of.texts[facts.oid]
+            return LabelColumn(known, text, known, text)
+        binary = self._binary_of(type_oid)
+        assert binary is not None
+        (known, text), (known_binary, binary) = (self._once(type_oid, each, n) for n, each in enumerate((text, binary)))
+        return LabelColumn(known, text, known_binary, binary)
+
+    def _once(self, type_oid: int, find: Find, number: int) -> tuple[set[bytes], Find]:
+        """Values in which nothing was new are remembered."""
+        values = self._of.values.setdefault((type_oid, bool(number)), set())
+
+        def find_and_remember(value: bytes) -> None:
+            find(value)
+            if len(value) <= VALUE_BYTES_MAX and not self._of.is_too_much:
+                if len(values) >= VALUES_MAX:
+                    values.clear()
+                values.add(value)
+
+        return values, find_and_remember
+
+    def _under(self, type_oid: int) -> TypeFacts | None:
+        """The type under all domains."""
+        facts = self._type_facts(type_oid)
+        while facts is not None and facts.kind == "d" and facts.base_type is not None:
+            facts = self._type_facts(facts.base_type)
+        return facts
+
+    def _text(self, type_oid: int) -> Find | None:
+        facts = self._under(type_oid)
+        match facts:
+            case TypeFacts(kind="e"):
+                return self._enum(facts.oid)
+            case TypeFacts(kind="a", element_type=int(element)):
+                find = self._text(element)
+                inner = self._under(element)
+                known = self._of.texts[inner.oid] if inner is not None and inner.kind == "e" else None
+                return None if find is None else _in_array(find, known)
+            case TypeFacts(kind="c"):
+                finds = [self._text(oid) for _, oid in facts.fields]
+                return _in_composite(finds) if any(finds) else None
+        return None
+
+    def _binary_of(self, type_oid: int) -> Find | None:
+        """Values name the types within them."""
+        if type_oid not in self._binary:
+            self._binary[type_oid] = self._made_binary(type_oid)
+        return self._binary[type_oid]
+
+    def _made_binary(self, type_oid: int) -> Find | None:
+        facts = self._under(type_oid)
+        match facts:
+            case TypeFacts(kind="e"):
+                return self._enum(facts.oid)
+            case TypeFacts(kind="a", element_type=int(element)):
+                return None if (find := self._binary_of(element)) is None else _in_binary_array(find)
+            case TypeFacts(kind="c"):
+                has_labels = any(self._binary_of(oid) is not None for _, oid in facts.fields)
+                return _in_binary_composite(self._binary_of) if has_labels else None
+        return None
+
+    def _enum(self, enum: int) -> Find:
+        of, note = self._of, self._note
+        known = of.texts.setdefault(enum, set())
+
+        def find(text: bytes) -> None:
+            if text not in known:
+                note(of, enum, text)
+
+        return find
+
+
+def _in_array(find: Find, known: set[bytes] | None) -> Find:
+    """``known``: of an array of labels itself. A bare element is a label as it is printed."""
+
+    def find_in_array(text: bytes) -> None:
+        if known is not None and _QUOTE not in text and known.issuperset(text.translate(None, _BRACES).split(_COMMA)):
+            return
+        for element in array_elements(text):
+            find(element)
+
+    return find_in_array
+
+
+def _in_composite(finds: Iterable[Find | None]) -> Find:
+    places = [(n, find) for n, find in enumerate(finds) if find is not None]
+
+    def find_in_composite(text: bytes) -> None:
+        fields = composite_fields(text)
+        for n, find in places:
+            if n < len(fields) and (value := fields[n]) is not None:
+                find(value)
+
+    return find_in_composite
+
+
+def _in_binary_array(find: Find) -> Find:
+    def find_in_array(data: bytes) -> None:
+        for element in read_array(data).elements:
+            if element is not None:
+                find(element)
+
+    return find_in_array
+
+
+def _in_binary_composite(find_of: Callable[[int], Find | None]) -> Find:
+    def find_in_composite(data: bytes) -> None:
+        wire = WireReader(data)
+        for _ in range(wire.int32()):
+            type_oid, size = wire.uint32(), wire.int32()
+            if size == -1:
+                continue
+            value, find = wire.take(size), find_of(type_oid)
+            if find is not None:
+                find(value)
+
+    return find_in_composite
+
+
+def array_elements(text: bytes) -> Iterator[bytes]:
+    """The elements of an array of any dimensions, as Postgres prints it, but for nulls.
+
+    Source: PostgreSQL manual, "Array Input and Output Syntax".
+    """
+    begin = text.find(b"=") + 1 if text.startswith(b"[") else 0
+    for found in _ELEMENT.finditer(text, begin):
+        quoted, bare = found.groups()
+        if bare is None:
+            yield re.sub(rb"\\(.)", rb"\1", quoted, flags=re.DOTALL) if b"\\" in quoted else quoted
+        elif bare != _NULL:
+            yield bare
+
+
+def composite_fields(text: bytes) -> list[bytes | None]:
+    """The fields of a composite, as Postgres prints it; None for a null.
+
+    Source: PostgreSQL ``rowtypes.c``, ``record_out``.
+    """
+    inside = text[1:-1]
+    if _QUOTE not in inside:
+        return [each or None for each in inside.split(_COMMA)]
+    fields: list[bytes | None] = []
+    at = 1
+    while at < len(text) and (found := _FIELD.match(text, at)) is not None:
+        quoted, bare = found.groups()
+        if quoted is None:
+            fields.append(bare or None)
+        else:
+            fields.append(quoted.replace(b'""', b'"').replace(b"\\\\", b"\\"))
+        at = found.end() + 1
+    return fields

@@ -1,0 +1,59 @@
+"""What speaks against a table by its columns alone: what older rows have in them may not be what was published.
+
+In: tables as progress remembers them and as they are. Out: by table why it may not equal its source any more; and
+tables of which the next version has to tell first what older rows have (``added_values.py``).
+"""
+
+from collections.abc import Callable, Mapping
+
+from walbridge.producer.copying.visibility import Snapshot
+from walbridge.producer.errors.tables import column_added_with_values, expression_dropped, labels_changed
+from walbridge.producer.guards.doubts import altered_types
+from walbridge.producer.guards.doubts.added_values import AddedValues
+from walbridge.producer.guards.doubts.dropped_expressions import tables_with_dropped
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.facts import TableStorage
+from walbridge.producer.postgres.storage.used_types import used_types
+from walbridge.producer.relations.tables import Tables
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings_sections import Postgres
+
+
+class AlteredColumns:
+    """Those of one session.
+
+    Args:
+        name: of a table.
+    """
+
+    def __init__(
+        self, settings: Postgres, connection: SqlConnection, tables: Tables, name: Callable[[int], str]
+    ) -> None:
+        self._publications, self._slot = settings.publication_names, settings.slot
+        self._connection, self._name = connection, name
+        self._added = AddedValues(self._publications, connection, tables)
+        self.seen: Snapshot | None = None
+        """What the last look at all tables showed."""
+
+    def compare(
+        self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]
+    ) -> tuple[dict[int, OperatorError], set[int]]:
+        """Reasons by table; and tables that got a column in which older rows have a value, which no version of them
+        tells yet.
+
+        Raises:
+            RetryableError, OperatorError: the server is away or refuses.
+        """
+        filled, untold = self._added.compare(known, found)
+        altered = self._with_altered_types(known, found)
+        reasons: dict[int, OperatorError] = {each: labels_changed(self._name(each)) for each in altered}
+        reasons |= {each: column_added_with_values(self._name(each)) for each in filled}
+        dropped = tables_with_dropped(self._connection, known, found, self._publications)
+        return reasons | {each: expression_dropped(self._name(each)) for each in dropped}, untold
+
+    def _with_altered_types(self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]) -> set[int]:
+        """Those that got a column of a type that was altered since, before anybody looked at it."""
+        new = {each: types for each, now in found.items() if (types := altered_types.new_types(known[each], now))}
+        if not new:
+            return set()
+        return altered_types.altered_tables(new, used_types(self._connection, new, self._slot), self.seen)
