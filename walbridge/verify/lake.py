@@ -18,8 +18,6 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from walbridge.schemas.errors import OperatorError, foreign_lake
 from walbridge.schemas.lake_path import refuse_misread
 from walbridge.schemas.topics import LAKE_STRUCT
-from walbridge.spark_consumer.delta.empty_commits import refuse_empty_commits
-from walbridge.spark_consumer.delta.table_faults import DamagedTable
 from walbridge.verify.comparison import Fingerprint, Row, buckets_of
 from walbridge.verify.errors import TableNotCompared
 from walbridge.verify.lake_text import Texts, canonical_texts, row_digests, with_exceptions, with_lengths
@@ -95,7 +93,7 @@ class Lake:
             found = self._newest_published()
         except TableNotFoundError:
             return None
-        except (DeltaError, OSError, pa.ArrowException, DamagedTable) as error:
+        except (DeltaError, OSError, pa.ArrowException) as error:
             raise _unreadable(CUTS, error) from error
         if found is None:
             return None
@@ -124,14 +122,11 @@ class Lake:
         """
         try:
             return TableReader(self._open(table.path, table.version), table.path, self._beat)
-        except (DeltaError, OSError, DamagedTable) as error:
+        except (DeltaError, OSError) as error:
             raise _unreadable(table.path, error) from error
 
     def _open(self, path: str, version: int | None = None) -> DeltaTable:
-        uri = f"{self._path}/{path}"
-        table = DeltaTable(uri, version=version, storage_options=self._options)
-        refuse_empty_commits(uri, table.version(), self._options)
-        return table
+        return DeltaTable(f"{self._path}/{path}", version=version, storage_options=self._options)
 
 
 class TableReader:
@@ -268,6 +263,5 @@ def _quoted(name: str) -> str:
 
 
 def _unreadable(path: str, error: Exception) -> OperatorError:
-    why = error.how if isinstance(error, DamagedTable) else type(error).__name__
-    what = f"lake table {path} cannot be read: {why}"
+    what = f"lake table {path} cannot be read: {type(error).__name__}"
     return OperatorError(what, remedy=_READABLE) if path == CUTS else TableNotCompared(what, remedy=_READABLE)
