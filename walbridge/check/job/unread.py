@@ -49,7 +49,7 @@ def unread_findings(
         return
     state = LakeState.after(settings.name, next((row for row in rows if row.kind != "plan"), None))
     left = {entry.topic for entry in state.entries.values() if entry.state in LEFT}
-    wanted: dict[PartitionId, tuple[int, int]] = {}
+    wanted = dict(_of_copies(state))
     unfit = None
     for cut in _fitting(state, islice(cuts(state.next_offset), CUTS_MAX)):
         if isinstance(cut, OperatorError):
@@ -63,6 +63,13 @@ def unread_findings(
         yield from _gone(settings, wanted, starts(wanted.keys()), relations, lake_is_empty=not rows)
     if unfit is not None:
         yield refused(LAKE, unfit if rows else doubting_empty(settings.lake.path, unfit))
+
+
+def _of_copies(state: LakeState) -> Iterator[tuple[PartitionId, tuple[int, int]]]:
+    """Copies that are not in the lake yet are read from their beginning, whatever cuts were passed since."""
+    for entry in state.entries.values():
+        for part in entry.copy_from.ranges() if entry.copy_from is not None else ():
+            yield (part.topic, part.partition), (part.start_offset, entry.relation_id)
 
 
 def log_starts(settings: Settings, places: Collection[PartitionId]) -> dict[PartitionId, int]:
