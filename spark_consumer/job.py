@@ -34,7 +34,9 @@ class Job:
         self._source = CutsSource(spark, self._kafka, settings)
         metadata = MetadataTopic(self._kafka, settings.name)
         self._pace = Pace(settings.lake.publish_interval_ms)
-        self._plans = PlanRunner(spark, self._kafka, metadata, settings, self._metrics, self._pace)
+        self._plans = PlanRunner(
+            spark, self._kafka, metadata, settings, self._metrics, self._pace, lambda: KafkaLog(spark, settings)
+        )
         self._resumption = Resumption(settings, self._source, self._plans, self._metrics)
         self._state = LakeState(settings.name)
         self.is_started = False
@@ -64,9 +66,12 @@ class Job:
                     end, self._apply_new, self._stop, self._rest, once=once, wait_s=lambda: self._pace.wait_s
                 )
         self._state = self._plans.publish_idle(self._state, now=True)
+        if once:
+            self._state = self._plans.finish(self._state, self._stop)
 
     def close(self) -> None:
-        """Let go of Kafka."""
+        """Let go of what is written beside the plans, and of Kafka."""
+        self._plans.close()
         self._kafka.close()
 
     def _apply_new(self, cuts_from: CutsFrom) -> None:

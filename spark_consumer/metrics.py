@@ -59,6 +59,7 @@ class JobMetrics:
         self._gauge("plan_age_seconds", "Of the plan in work").set_function(self._plan_age_s)
         self._plan_rows = self._gauge("plan_rows", "Records of the plan in work")
         self._plan_tables = self._gauge("plan_tables", "Tables of the plan in work")
+        self._copy_rows = self._gauge("copy_rows", "Records of the copy that is written beside the plans")
         self._gauge("lake_free_bytes", "Free on the disk of the lake").set_function(lambda: free_bytes(lake))
         show_start(_PREFIX, self.registry)
         self.registry.register(StateGauge(_PREFIX, STATES, lambda: self.state))
@@ -89,6 +90,10 @@ class JobMetrics:
             self._begun_s = self.open_plan = None
             self._plan_rows.set(0)
             self._plan_tables.set(0)
+
+    def copy_in_work(self, rows: int) -> None:
+        """A copy of so many records is written beside the plans; 0: none is."""
+        self._copy_rows.set(rows)
 
     def plan_done(self, plan: Plan, row: CutRow, laps_ms: Mapping[str, int]) -> None:
         """A plan was carried out, and ``row`` says so in the lake."""

@@ -10,7 +10,8 @@ steps, and a job killed between any two is finished by the next start:
     5. the stream's checkpoint moves                        decides nothing
 """
 
-from collections.abc import Collection, Iterable
+import threading
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -24,6 +25,8 @@ from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.apply.appliers import LOCAL, Appliers
 from walbridge.spark_consumer.apply.apply import apply_table
+from walbridge.spark_consumer.apply.copy_builds import CopyBuilds
+from walbridge.spark_consumer.between_plans import BetweenPlans
 from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance
 from walbridge.spark_consumer.delta.maintenance.purge import Purge
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
@@ -35,7 +38,6 @@ from walbridge.spark_consumer.kafka.left_tables import LeftTables
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.pace import Pace
-from walbridge.spark_consumer.plan.dropped_tables import may_have_left, taken_out, without_folders
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.missing_schemas import without_missing_schemas
@@ -60,7 +62,9 @@ class PlanRunner:
         settings: Settings,
         metrics: JobMetrics,
         pace: Pace,
+        open_log: Callable[[], KafkaLog],
     ) -> None:
+        """``open_log``: another one, for a thread."""
         self._kafka, self._metadata, self._metrics, self._pace = kafka, metadata, metrics, pace
         self._pipeline, self._threads = settings.name, settings.lake.apply_threads
         self._stops_at_trouble = settings.lake.on_table_error == "stop"
@@ -70,10 +74,20 @@ class PlanRunner:
         self._appliers = Appliers.of(settings, spark)
         self._spark = spark
         self._requests = CopyRequests(spark, kafka, settings)
-        self._left = LeftTables(kafka, settings.name) if settings.lake.dropped_tables == "drop" else None
+        left = LeftTables(kafka, settings.name) if settings.lake.dropped_tables == "drop" else None
         self.manifest = Manifest(self._lake, settings.name, self._storage_options, settings.formerly)
         purge = Purge(spark) if self._appliers.setting != LOCAL else None
         self._maintenance = Maintenance(self._lake, self.manifest, settings, purge=purge)
+        builds = CopyBuilds(spark, kafka, open_log, self._apply_table)
+        self._between = BetweenPlans(
+            self.manifest,
+            self._maintenance,
+            metadata,
+            metrics,
+            left,
+            builds,
+            self._refuse_or_tell,
+        )
 
     def known(self, plan: Plan) -> tuple[Plan, Relations]:
         """The plan of those tables whose schemas are known, and all relation versions."""
@@ -103,6 +117,7 @@ class PlanRunner:
             self.manifest.append(state.planned(plan, relations))
             kill_point("job:plan-open")
         watch.lap("plan_ms")
+        self._between.make_way(plan)
         heads, troubles = self._apply_tables(plan, relations, watch) if plan.tables else ([], [])
         self.refuse_troubles(troubles, lake_is_empty=state.epoch is None)
         row = state.applied(plan, heads, relations, troubles)
@@ -124,7 +139,21 @@ class PlanRunner:
             if entry.state in LEFT:
                 self._maintenance.leave(entry.path)
         self._maintenance.after_plan([head.path for head in heads])
-        return self._without_dropped(LakeState.after(self._pipeline, row))
+        return self._between.step(LakeState.after(self._pipeline, row))
+
+    def finish(self, state: LakeState, stop: threading.Event) -> LakeState:
+        """The state once every table whose copy has ended is in the lake, or ``stop`` is set."""
+        return self._between.finish(state, stop)
+
+    def close(self) -> None:
+        """Nothing is written any more."""
+        self._between.close()
+
+    def _refuse_or_tell(
+        self, troubles: Collection[TableTrouble], row: CutRow, plan: Plan, relations: Relations
+    ) -> None:
+        self.refuse_troubles(troubles)
+        self._tell(troubles, row, plan, relations)
 
     def _tell(self, troubles: Collection[TableTrouble], row: CutRow, plan: Plan, relations: Relations) -> None:
         # What a copy of an archive would take away nobody can bring back.
@@ -152,7 +181,7 @@ class PlanRunner:
 
         Without it the newest row would stay behind a source that is at rest.
         """
-        state = self._without_dropped(state)
+        state = self._between.step(state)
         if state.idle is None:
             return state
         self._metrics.pulse.beat()
@@ -164,30 +193,6 @@ class PlanRunner:
         self._metrics.found(state.idle)
         self._maintenance.after_plan([])
         return LakeState.after(self._pipeline, state.idle)
-
-    def _without_dropped(self, state: LakeState) -> LakeState:
-        """Take tables that left the source out of the lake, where the settings say so; then what their folders held.
-
-        A row says so before the next plan, which may be of a table of that name, is made over these entries.
-        """
-        if self._left is None or not state.is_published or state.epoch is None:
-            return state
-        deleted = {entry.path for entry in state.entries.values() if entry.is_dropped} & self._maintenance.deleted
-        left = self._left.of(may_have_left(state.entries), state.epoch, state.to_cut, state.end_lsn)
-        if not left and not deleted:
-            return state
-        row = state.republished(taken_out(without_folders(state.entries, deleted), left))
-        self.manifest.append(row)
-        self._maintenance.deleted -= deleted
-        self._metrics.found(row)
-        for entry in map(state.entries.__getitem__, sorted(left)):
-            log.info(
-                "table was dropped at the source, or left the publication: it is taken out of the lake",
-                table=entry.qualified_name,
-                folder=entry.path,
-                goes="once no published state that is kept names it",
-            )
-        return LakeState.after(self._pipeline, row)
 
     def _apply_tables(
         self, plan: Plan, relations: Relations, watch: Stopwatch

@@ -23,6 +23,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import CutsLost, cuts_made_anew, cuts_unfit, doubting_empty
 from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsSource
 from walbridge.spark_consumer.metrics import JobMetrics
+from walbridge.spark_consumer.plan import ended_copies
 from walbridge.spark_consumer.plan.cut_faults import cut_fault, topic_faults
 from walbridge.spark_consumer.plan.lake_state import LakeState, same_tables
 from walbridge.spark_consumer.plan.manifest_row import CutRow
@@ -116,12 +117,19 @@ class Resumption:
         planned = [(at, cut) for at, cut in cuts if str(cut.epoch) == opened.epoch and cut.cut_id >= opened.from_cut]
         if planned:
             state = self._passed(cuts[: len(cuts) - len(planned)], state)
-        entered, plan = plan_of(planned, state, self._plans) if planned else (state, None)
+        entered, plan = self._again(planned, opened, state) if planned else (state, None)
         if plan is None or plan.to_cut != opened.to_cut or not same_tables(opened, plan):
             raise CutsLost(
                 f"the open plan of cuts {opened.from_cut} to {opened.to_cut} cannot be made again: its cuts changed"
             )
         return self._plans.carry_out(plan, entered, is_open=True)
+
+    def _again(self, cuts: Cuts, opened: CutRow, state: LakeState) -> tuple[LakeState, Plan]:
+        """The plan that the row opened; earlier versions left no copy to be written beside the plans."""
+        entered, plan = plan_of(cuts, state, self._plans)
+        if same_tables(opened, plan):
+            return entered, plan
+        return plan_of(cuts, state, self._plans, leaves=False)
 
     def _passed(self, cuts: Cuts, state: LakeState) -> LakeState:
         """Go over cuts that touched no table and were not published: copies may go on in them."""
@@ -131,12 +139,19 @@ class Resumption:
         return state
 
 
-def plan_of(cuts: Cuts, state: LakeState, plans: PlanRunner) -> tuple[LakeState, Plan]:
-    """The plan of cuts of one epoch, which is that of the state from here on."""
+def plan_of(cuts: Cuts, state: LakeState, plans: PlanRunner, *, leaves: bool = True) -> tuple[LakeState, Plan]:
+    """The plan of cuts of one epoch, which is that of the state from here on. ``leaves``: large copies that end."""
     epoch = cuts[-1][1].epoch
     state = state.entered(cuts[0][1])
     faults = {topic: fault for _, cut in cuts for topic, fault in topic_faults(cut).items()}
-    plan = make_plan(cuts, state.heads(epoch), state.copies(epoch), state.awaiting_copy(epoch), faults)
+    plan = make_plan(
+        cuts,
+        state.heads(epoch),
+        state.copies(epoch),
+        state.awaiting_copy(epoch),
+        faults,
+        ended_copies.LEFT_FROM if leaves else None,
+    )
     plans.refuse_troubles(plan.troubles)
     return state, plan
 

@@ -117,7 +117,9 @@ class Application:
     def commit(self) -> Commit:
         """What every commit of this plan on this table says of itself."""
         app_id = f"{self.pipeline}/{self.plan.epoch}/{self.table_plan.relation_id}"
-        return Commit(plan=f"{app_id}/{self.plan.to_cut}", app_id=app_id)
+        # A plan of that cut is another one: it has other records, in other segments.
+        of_cut = f"copy-{self.plan.to_cut}" if self.table_plan.beside else str(self.plan.to_cut)
+        return Commit(plan=f"{app_id}/{of_cut}", app_id=app_id)
 
     def apply(self) -> TableHead:
         """All segments that are not done yet."""

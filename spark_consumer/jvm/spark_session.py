@@ -49,6 +49,8 @@ _PREFERRED = {
     "spark.databricks.delta.snapshotPartitions": "2",
     # Of each file that an executor writes so much waits in the heap; 128 MiB by default.
     "spark.hadoop.parquet.block.size": str(32 * 2**20),
+    # Copies that are written beside the plans have a pool of their own: plans get tasks meanwhile.
+    "spark.scheduler.mode": "FAIR",
     # What is left is for large records: see walbridge/runtime/heap.py.
     "spark.memory.fraction": str(SPARK_SHARE),
     # A partition's last answer stays in the heap for five minutes otherwise: unpacked, and in its consumer.

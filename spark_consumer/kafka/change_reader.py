@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 
 from walbridge.schemas.control.cut import PartitionId, PartitionRange
 from walbridge.schemas.errors import TableError
+from walbridge.spark_consumer.kafka.driver_heap import READING
 from walbridge.spark_consumer.kafka.kafka_log import TASK_ROWS, KafkaLog
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
 from walbridge.spark_consumer.kafka.measures import (
@@ -47,7 +48,6 @@ LARGE_BYTES = 256 * 2**10
 """Larger values are read one by one. A slice has room for 128 of this size, so slices differ little in size."""
 FETCHED_MAX = Volume(rows=40_000, bytes=32 * 2**20)
 """Of all tables of a plan, on the driver at a time (I9)."""
-
 
 Values = Callable[[Sequence[LargeRecord]], Iterator[tuple[LargeRecord, bytes]]]
 """Fetches the values of large records, one at a time."""
@@ -134,7 +134,7 @@ class PlannedRecords:
                 large = to_arrow(self._records().where("large is not null"))
             if topics := list(_topics_of_few(self.measures)):
                 fetched = _fetch(self._records().where(F.col("topic").isin(topics)), FEW.bytes)
-        self.large: Sequence[LargeRecord] = [] if large is None else _large_records(large)
+        self.large: Sequence[LargeRecord] = [] if large is None else found_large(large)
         self._volumes = volumes_by_topic(self.measures)
         self._fetched = {} if fetched is None else _by_topic(fetched)
 
@@ -215,16 +215,18 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
     """
     ranges = {place: (part.start_offset, part.end_offset) for place, part in plan.ranges.items() if part.records}
     troubles: dict[str, TableError] = dict(log.lost(ranges))
-    troubles |= log.too_large({place: of for place, of in ranges.items() if place[0] not in troubles})
+    with READING.of_plan():
+        troubles |= log.too_large({place: of for place, of in ranges.items() if place[0] not in troubles})
     ranges = {place: of for place, of in ranges.items() if place[0] not in troubles}
     planned = {place: part for place, part in plan.ranges.items() if place[0] not in troubles}
     rows: Counter[str] = Counter()
     for part in planned.values():
         rows[part.topic] += part.records
-    # Where large records allow fewer readers than cores, what they have read is spread before it is folded.
-    tasks = log.cores if plan.rows > TASK_ROWS and log.readers < log.cores else None
     few = partial(log.few, ranges) if rows.total() <= one_consumer_rows(len(ranges)) else _not_few
-    records = PlannedRecords(partial(log.read, ranges, plan.rows), rows, log.values, tasks, few)
+    with READING.of_plan():
+        records = PlannedRecords(
+            partial(log.read, ranges, plan.rows), rows, partial(_alone, log.values), tasks_of(log, plan.rows), few
+        )
     try:
         troubles |= other_counts(planned, counted_by_partition(records.measures))
         for each in records.large:
@@ -234,6 +236,18 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
         yield records
     finally:
         records.close()
+
+
+def tasks_of(log: KafkaLog, rows: int) -> int | None:
+    """Over how many tasks so many records are spread before they are folded, where large records allow fewer readers
+    than there are cores; None: they stay where they are."""
+    return log.cores if rows > TASK_ROWS and log.readers < log.cores else None
+
+
+def _alone(values: Values, records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
+    """The same, while nobody else has Kafka read."""
+    with READING.of_plan():
+        yield from values(records)
 
 
 def other_counts(
@@ -262,6 +276,7 @@ def _fetch(records: DataFrame, value_bytes_max: int) -> pa.Table:
     return to_arrow(limited.withColumn("value", F.when(~is_left_out, F.col("value"))))
 
 
-def _large_records(found: pa.Table) -> list[LargeRecord]:
+def found_large(found: pa.Table) -> list[LargeRecord]:
+    """The large ones among records, which are all that there are of them here."""
     names = ("topic", "partition", "offset", "key", "frame_id", "large")
     return [LargeRecord(*each) for each in zip(*(found[name].to_pylist() for name in names), strict=True)]

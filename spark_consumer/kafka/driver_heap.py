@@ -1,9 +1,12 @@
 """The heap that this job really has, whoever started its JVM (I9).
 
-In: a session, the settings. Out: readers at a time, the largest record, and words for a larger one.
+In: a session, the settings. Out: readers at a time, the largest record, words for a larger one; and turns of those
+who read.
 """
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +69,50 @@ class DriverHeap:
             f"{self.heap_bytes // _MIB:,} MiB takes records of up to {self.largest_record:,} bytes",
             first=f"{setting} or more" + ("" if size else ", until it is fetched"),
         )
+
+
+class ReadTurns:
+    """One read of Kafka at a time. A copy that is read beside the plans waits for all plans that wait."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._is_read = False
+        self._plans = 0
+
+    @contextmanager
+    def of_plan(self) -> Iterator[None]:
+        """A block that reads for a plan."""
+        with self._changed:
+            self._plans += 1
+            try:
+                self._changed.wait_for(lambda: not self._is_read)
+            finally:
+                self._plans -= 1
+            self._is_read = True
+        with self._reading():
+            yield
+
+    @contextmanager
+    def beside_plans(self) -> Iterator[None]:
+        """A block that reads a piece of something else."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_read and not self._plans)
+            self._is_read = True
+        with self._reading():
+            yield
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._is_read = False
+                self._changed.notify_all()
+
+
+READING = ReadTurns()
+"""Taken by who has Kafka read, since the heap has room for as many readers as one read has (I9)."""
 
 
 def driver_heap(spark: SparkSession, settings: Settings) -> DriverHeap:

@@ -38,6 +38,15 @@ class MetadataTopic:
             self._read_to(plan.metadata_end_offset)
         return self._relations
 
+    def end_offset(self) -> int:
+        """Where the topic ends now, so that all relations that there are can be asked for.
+
+        Raises:
+            RetryableError: the broker is away.
+        """
+        place = self.topic, 0
+        return self._log.ends([place])[place]
+
     def _read_to(self, end_offset: int) -> None:
         place = self.topic, 0
         # Compaction does not move the log's start. If the start has moved, a missing record is told by its id.

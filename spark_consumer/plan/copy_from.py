@@ -1,11 +1,12 @@
 """A copy that goes on beside the stream: where its records begin, and how a cut shows it.
 
-In: cuts and their barriers. Out: ``CopyFrom``, all that the lake must remember of a copy until its
-``copy_end``. Pure.
+In: cuts and their barriers. Out: ``CopyFrom``, all that the lake must remember of a copy until its rows
+are in the lake. Pure.
 
 Until then its rows are in the topic alone: nothing half copied is in the lake that a kill could leave
 behind (I8). At ``copy_end`` the topic is read once from ``partitions`` on and folded, and so is every
-event from ``start`` on, whichever plan it was in.
+event from ``start`` on, whichever plan it was in. A large copy that has ended may be left to later
+(``ended_copies.py``): then every event of the table goes on to be one of those.
 
 The first copy of earlier versions is told from it by its cuts: it begins at the epoch's consistent
 point, and its cuts end no LSN until all of it is there, or it ends in its own cut, behind its rows.
@@ -43,7 +44,8 @@ class CopyShape:
 
 @dataclass(frozen=True, slots=True)
 class CopyFrom:
-    """A copy that has not ended. Offsets are those of the cut that began it: events before ``start`` are none of it.
+    """A copy whose rows are not in the lake. Offsets are those of the cut that began it: events before ``start`` are
+    none of it.
 
     ``shapes``: the first one holds from ``start`` on, each other one from its own position on.
     """
@@ -51,6 +53,9 @@ class CopyFrom:
     topic: str
     shapes: tuple[CopyShape, ...]
     partitions: tuple[CopyRange, ...] = ()
+    shapes_at_end: int | None = None
+    """How many of the shapes it had when it ended; None while it goes on. Rows of copies may come again in the next
+    one of these, and no row in a later one."""
 
     @property
     def start(self) -> Position:
@@ -61,9 +66,23 @@ class CopyFrom:
         """The newest."""
         return self.shapes[-1].schema_id
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether all of its rows have come, and what comes now are changes of the table alone."""
+        return self.shapes_at_end is not None
+
+    @property
+    def records(self) -> int:
+        """How many there are of it."""
+        return sum(part.records for part in self.partitions)
+
+    def ended(self) -> "CopyFrom":
+        """The copy behind its ``copy_end``."""
+        return replace(self, shapes_at_end=len(self.shapes))
+
     def began_anew(self, at: Position) -> "CopyFrom":
         """The same copy without what came before ``at``, where the table was emptied."""
-        return CopyFrom(self.topic, (CopyShape(*at, self.schema_id),))
+        return CopyFrom(self.topic, (CopyShape(*at, self.schema_id),), (), 1 if self.has_ended else None)
 
     def shaped(self, at: Position, schema_id: str) -> "CopyFrom":
         """The copy with another shape from ``at`` on; a shape that it has already is nothing new."""

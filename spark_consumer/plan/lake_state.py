@@ -5,7 +5,7 @@ the cut that the next one must follow, and the rows to append. Nothing else is r
 restart stands where the last row stands (I5).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -129,13 +129,20 @@ class LakeState:
         for table in plan.tables:
             if table.base is None:
                 known = relations[table.segments[-1].schema_id].table
-                others = {entry.path for key, entry in self.entries.items() if key != table.relation_id}
-                others |= {first_folder(path) for path in others}
-                path = free_path(table_path(known.namespace, known.name), taken | others)
+                path = self._own_folder(table.relation_id)
+                path = path or _folder(known.namespace, known.name, taken | self._folders_but(table.relation_id))
                 taken.add(path)
                 table = replace(table, path=path)
             tables.append(table)
         return replace(plan, tables=tuple(tables))
+
+    def _own_folder(self, relation_id: int) -> str:
+        """That was chosen for a table of which there is no version yet."""
+        entry = self.entries.get(relation_id)
+        return entry.path if entry is not None and entry.version is None else ""
+
+    def _folders_but(self, relation_id: int) -> set[str]:
+        return {entry.path for key, entry in self.entries.items() if key != relation_id}
 
     def planned(self, plan: Plan, relations: Relations) -> CutRow:
         """The row to append before the plan touches a table: what it touches, with base versions."""
@@ -181,11 +188,26 @@ class LakeState:
             idle=idle or self.idle,
         )
 
+    def with_written(self, head: TableHead, relations: Relations) -> CutRow:
+        """The row that names a table whose copy was written beside the plans, up to where the lake is."""
+        entry = applied_entry(head, self.entries[head.relation_id], self.end_lsn, relations)
+        return self.republished({**self.entries, head.relation_id: entry})
+
+    def with_trouble(self, trouble: TableTrouble, relations: Relations) -> CutRow:
+        """The row that leaves a table whose copy cannot be written."""
+        before, certain = self.entries[trouble.relation_id], max(self.end_lsn, self._begins)
+        entry = replace(left_entry(trouble, before, certain, relations), copy_from=None)
+        return self.republished({**self.entries, trouble.relation_id: entry})
+
+    @property
+    def _begins(self) -> int:
+        return 0 if self.epoch is None else self.epoch.consistent_point
+
     def republished(self, entries: Mapping[int, TableEntry]) -> CutRow:
-        """The row that publishes the same state of the source again, with other entries."""
+        """The row that says the same state of the source again, with other entries: to readers, if they have it."""
         return CutRow(
             sequence=self.sequence + 1,
-            kind="published",
+            kind="published" if self.is_published else "applied",
             pipeline=self.pipeline,
             epoch=str(self.epoch),
             from_cut=self.to_cut,
@@ -219,7 +241,11 @@ class LakeState:
             entries[head.relation_id] = applied_entry(head, before, plan.end_lsn, relations)
         for relation_id, copy in plan.copies.items():
             before, entries = former_and_others(entries, relation_id, copy.topic)
-            entries[relation_id] = copying_entry(relation_id, copy, before, relations)
+            entry = copying_entry(relation_id, copy, before, relations)
+            if copy.has_ended and not entry.path:
+                # Nobody else gets the folder while the copy is written in it.
+                entry = replace(entry, path=_folder(entry.namespace, entry.name, {e.path for e in entries.values()}))
+            entries[relation_id] = entry
         # A table in trouble has nothing of this plan: it is right up to where the plan before it ended.
         certain = max(self.end_lsn, plan.epoch.consistent_point)
         for trouble in troubles:
@@ -252,6 +278,11 @@ def same_tables(row: CutRow, plan: Plan) -> bool:
     """Whether a plan made again is the one that the row opened: same tables, same bases."""
     opened = {(entry.relation_id, entry.version) for entry in row.tables}
     return opened == {(table.relation_id, table.base.version if table.base else None) for table in plan.tables}
+
+
+def _folder(namespace: str, name: str, taken: Collection[str]) -> str:
+    """A free one, for a table of that name."""
+    return free_path(table_path(namespace, name), {*taken, *map(first_folder, taken)})
 
 
 def _time(microseconds: int | None) -> datetime | None:

@@ -20,7 +20,8 @@ from walbridge.spark_consumer.plan.segments import TableHead
 class TableEntry:
     """One table in a row. ``version`` is None for a table that does not exist yet.
 
-    ``copy_from``: a copy of it goes on beside the stream, whatever its state is meanwhile.
+    ``copy_from``: a copy of it goes on beside the stream, or has ended and is not in the lake yet, whatever its state
+    is meanwhile. Then ``path`` is that of the folder in which it is written, also where no version of it is there.
     """
 
     relation_id: int

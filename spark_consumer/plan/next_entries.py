@@ -66,12 +66,13 @@ def copying_entry(relation_id: int, copy: CopyFrom, before: TableEntry | None, r
     table = relations[copy.schema_id].table
     is_another = before is not None and before.topic != copy.topic and before.state == SUPERSEDED
     if before is None or before.version is None or is_another:
+        is_same = before is not None and before.copy_from is not None and before.relation_id == relation_id
         return TableEntry(
             relation_id,
             table.namespace,
             table.name,
             copy.topic,
-            "",
+            before.path if before is not None and is_same and not is_another else "",
             None,
             copy.schema_id,
             "copying",

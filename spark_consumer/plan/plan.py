@@ -58,6 +58,8 @@ class TablePlan:
     """The copy beside the stream that ends in this plan, and takes the table's place."""
     path: str = ""
     """Of its folder; of a table that the lake does not have yet once that is chosen (``LakeState.with_folders``)."""
+    beside: bool = False
+    """It is written beside the plans (``ended_copies.py``)."""
 
     @property
     def follows_source(self) -> bool:
@@ -86,7 +88,7 @@ class Plan:
     ranges: Mapping[tuple[str, int], PartitionRange]
     tables: tuple[TablePlan, ...]
     copies: Mapping[int, CopyFrom] = field(default_factory=dict)
-    """By relation id: every copy beside the stream that goes on after the plan."""
+    """By relation id: every copy beside the stream whose rows are not in the lake after the plan."""
     troubles: tuple[TableTrouble, ...] = ()
     """Tables that have a part in its cuts and none in the plan, since the cuts alone say that it cannot be applied."""
 
@@ -142,17 +144,19 @@ def make_plan(
     copies: Mapping[int, CopyFrom] | None = None,
     awaiting_copy: Collection[int] = (),
     faults: Mapping[str, str] | None = None,
+    left_from: int | None = None,
 ) -> Plan:
     """The plan of these (offset, cut) pairs over the lake's tables and the copies that go on (by relation id).
 
     Args:
         awaiting_copy: relations whose tables take no changes until a copy of them ends.
         faults: ``topic_faults`` of the cuts.
+        left_from: records from which on a copy that ends is left to who writes it beside the plans; None: none is.
     """
     first, last = cuts[0][1], cuts[-1][1]
     of_tables = [_of_tables(cut) for _, cut in cuts]
     timed = [cut.commit_time_us for _, cut in cuts if cut.commit_time_us is not None]
-    tables, going_on, troubles = _table_plans(of_tables, heads, copies or {}, awaiting_copy, faults or {})
+    tables, going_on, troubles = _table_plans(of_tables, heads, copies or {}, awaiting_copy, faults or {}, left_from)
     return Plan(
         epoch=last.epoch,
         from_cut=first.cut_id,
@@ -187,6 +191,7 @@ def _table_plans(
     copies: Mapping[int, CopyFrom],
     awaiting_copy: Collection[int],
     faults: Mapping[str, str],
+    left_from: int | None,
 ) -> tuple[list[TablePlan], dict[int, CopyFrom], list[TableTrouble]]:
     changes: dict[int, Changes] = {}
     for cut in cuts:
@@ -206,7 +211,7 @@ def _table_plans(
         # On another server a relation may have the id of another table of before by chance: topics tell them apart.
         is_elsewhere = base is not None and base.topic != topic and base.state == SUPERSEDED
         start = by_topic.get(topic) if base is None or is_elsewhere else base
-        walk = TableWalk(start, going_on.pop(relation_id, None), relation_id in awaiting_copy)
+        walk = TableWalk(start, going_on.pop(relation_id, None), relation_id in awaiting_copy, left_from)
         try:
             # What takes nothing is not harmed by what a cut says of its topic.
             if topic in faults and not (walk.awaits_copy and walk.copy is None):

@@ -6,7 +6,8 @@ segments to apply, the state after them, and the copy that goes on afterwards. P
 Everything before the last truncate or copy_begin is void, so segments begin there and the first one
 empties the table (``apply/changes.py``). A copy beside the stream is nothing to a table until its ``copy_end``; a
 table that was current is fed from its events until then. At ``copy_end`` all segments so far are void, and those of the
-copy, from its beginning on, take their place.
+copy, from its beginning on, take their place. Of a table that is not current and whose copy is large nothing is
+applied then: the copy has ended, and is left to who writes it beside the plans (``ended_copies.py``).
 """
 
 from dataclasses import dataclass, field
@@ -76,6 +77,8 @@ class TableWalk:
     copy: CopyFrom | None
     awaits_copy: bool = False
     """The table is stale or quarantined: nothing but a copy is for it."""
+    left_from: int | None = None
+    """Records from which on a copy that has ended is left; None: none is."""
     state: str = ""
     segments: list[Segment] = field(default_factory=list)
     swapped: CopyFrom | None = None
@@ -98,7 +101,7 @@ class TableWalk:
             if begins_beside(barrier, cut, table.barriers):
                 self._begin(barrier, table.topic)
             elif barrier.kind == "copy_end" and self.copy is not None:
-                self._swap(self.copy)
+                self._end_copy(self.copy)
             else:
                 self._pass(barrier)
         # Behind the barriers, since the records of a cut that begins or ends a copy are the copy's too: those before
@@ -110,6 +113,9 @@ class TableWalk:
 
     def end(self) -> None:
         """The plan ends."""
+        # One that was left before may be small since the table was emptied.
+        if self.copy is not None and self.copy.has_ended and not self._is_left(self.copy):
+            self._swap(self.copy)
         if self._is_open:
             self._add(None)
 
@@ -129,15 +135,27 @@ class TableWalk:
             self._close(barrier.position)
             self._schema_id = self.copy.schema_id
 
+    def _end_copy(self, copy: CopyFrom) -> None:
+        if self._is_left(copy):
+            self.copy = copy.ended()
+        else:
+            self._swap(copy)
+
+    def _is_left(self, copy: CopyFrom) -> bool:
+        # A table that is current takes its events in each plan, and would have to be written in two places.
+        return self.left_from is not None and self.state != "current" and copy.records >= self.left_from
+
     def _swap(self, copy: CopyFrom) -> None:
-        """The copy ends: the plan goes over its records from their beginning, shape by shape, and empties the table."""
+        """The copy is applied: the plan goes over its records from the first one on, shape by shape, and empties the
+        table."""
         self.segments.clear()
         self.swapped, self.copy = copy, None
         self.state = "current"
         self._is_open, self._empties, self._copies, self._fed = True, True, False, False
-        for shape in copy.shapes:
-            if shape is not copy.shapes[0]:
-                self._close(shape.position, unfinished=True)
+        at_end = len(copy.shapes) if copy.shapes_at_end is None else copy.shapes_at_end
+        for number, shape in enumerate(copy.shapes):
+            if number > 0:
+                self._close(shape.position, unfinished=number < at_end)
             self._start, self._schema_id = shape.position, shape.schema_id
 
     def _pass(self, barrier: Barrier) -> None:

@@ -106,6 +106,8 @@ JOB = (
 """Up to the last, deaths in one and the same plan."""
 BY_EXECUTORS = ("apply:table-emptied", "apply:segment-applied")
 """Deaths around the commit of executors."""
+WRITTEN_BESIDE = ("build:written", "build:before-named", "build:named")
+"""Deaths around a copy that is written beside the plans: before the last of them the next start writes it again."""
 JOB_NEW_TABLE = ("apply:before-create", "apply:table-created")
 JOB_PROCESS = ("job:plan-open", "apply:segment-applied", "job:before-publish", "job:published")
 """Where the whole process dies: a start of its JVM takes longer than all else."""

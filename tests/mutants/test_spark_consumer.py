@@ -18,11 +18,13 @@ from tests.spark_consumer.in_memory import test_job_in_memory, test_unfit_record
 from tests.spark_consumer.kafka import test_counted_records, test_cuts_source, test_kafka_log, test_metadata_topic
 from tests.spark_consumer.plan import (
     test_cut_faults,
+    test_ended_copies,
     test_kept_cuts,
     test_lake_state,
     test_plan_limits,
     test_segments,
 )
+from tests.spark_consumer.plan.cuts import HEAD
 from walbridge.schemas.control import cut
 from walbridge.spark_consumer import resumption
 from walbridge.spark_consumer.delta.maintenance import unnamed_files
@@ -34,7 +36,7 @@ from walbridge.spark_consumer.kafka.change_reader import PlannedRecords
 from walbridge.spark_consumer.kafka.cuts_source import CutsSource
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
-from walbridge.spark_consumer.plan import cut_faults, kept_cuts, lake_state, next_entries, plan
+from walbridge.spark_consumer.plan import cut_faults, ended_copies, kept_cuts, lake_state, next_entries, plan
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.segments import TableWalk
 from walbridge.spark_consumer.plan_runner import PlanRunner
@@ -178,6 +180,22 @@ NOTICED = {
     "cuts that were applied are applied again": Noticed(
         Mutant(Job._apply_new, "self._state.next_offset", "0"),
         over_topics(test_job_in_memory.test_a_stream_that_begins_anew_brings_nothing_twice),
+    ),
+    "a table that is current is left with its copy": Noticed(
+        Mutant(TableWalk._is_left, 'self.state != "current" and ', ""),
+        partial(test_ended_copies.test_a_small_copy_and_that_of_a_current_table_are_applied, HEAD, 9),
+    ),
+    "what was written of a copy is read again": Noticed(
+        Mutant(ended_copies._behind, "start_offset=known.end_offset", "start_offset=known.start_offset"),
+        test_ended_copies.test_what_came_behind_is_read_from_where_the_written_part_ends,
+    ),
+    "what was written of one copy is taken for another": Noticed(
+        Mutant(
+            ended_copies.continues, "(now.topic, now.shapes_at_end) != (written.topic, written.shapes_at_end)", "False"
+        ),
+        partial(
+            test_ended_copies.test_what_was_written_is_void_where_the_copy_is_another_one, test_ended_copies.GOES_ON
+        ),
     ),
     "half a copy is published": Noticed(
         Mutant(LakeState.applied, "plan.complete and not copying", "plan.complete"),

@@ -25,13 +25,24 @@ from walbridge.schemas.errors import TableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic
 from walbridge.spark_consumer import job, plan_runner
+from walbridge.spark_consumer.apply import copy_builds
+from walbridge.spark_consumer.apply.copy_builds import CopyBuild
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.kafka.cuts_source import CutsFrom, CutsSource
+from walbridge.spark_consumer.plan import ended_copies
 from walbridge.spark_consumer.plan.plan import Plan
 
 CUTS, METADATA = cuts_topic(PIPELINE), metadata_topic(PIPELINE)
 Rest = Callable[[], None]
 Barriers = Sequence[tuple[RelationRecord, Barrier]]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """How copies are written beside the plans: those of so many records, done when it is asked for or not yet."""
+
+    left_from: int = ended_copies.LEFT_FROM
+    gets_on: Callable[[], bool] = lambda: True
 
 
 @dataclass
@@ -45,6 +56,7 @@ class MemoryPipeline:
     last: Cut = field(default=Cut(EPOCH, 0, 0x1000, 0x1000, None, None, 0, True, 0))
     rest: Rest = lambda: None
     """What the stream calls while it has nothing to bring."""
+    beside: Beside = field(default_factory=Beside)
 
     def announce(self, *relations: RelationRecord) -> None:
         for relation in relations:
@@ -78,6 +90,12 @@ class MemoryPipeline:
         """Each table's first copy, of one row."""
         events = [Event(of, "r", 0x1000, -1, after=row) for of in relations]
         return self.send(*events, barriers=[each for of in relations for each in copy_barriers(of, 0x1000)])
+
+    @contextmanager
+    def copied(self, _log: object, plan: Plan, on_step: Callable[[], None]) -> Iterator[TableRecords]:
+        """Stands for ``copied_records``."""
+        on_step()
+        yield PlannedInMemory(self.log, plan, self.lost).of(plan.tables[0].topic)
 
     @contextmanager
     def planned(self, _log: object, plan: Plan) -> Iterator[PlannedInMemory]:
@@ -116,11 +134,27 @@ def job_over(
 
     ``stop``: what a signal sets. ``origin``: of [postgres]; ``options``: of [lake].
     """
+
+    def has_ended(build: CopyBuild, wait_s: float = 0.0) -> bool:
+        """It is done in the job's own thread, so that a death ends it too, and may be seen to be done later."""
+        if wait_s or build.is_left:
+            awaited.append(build)
+        if not build._over.is_set() and (build in awaited or pipeline.beside.gets_on()):
+            build.run()
+        return build._over.is_set() and (build in awaited or pipeline.beside.gets_on())
+
+    awaited: list[CopyBuild] = []
+
     of_lake = {"path": str(lake), "plan_rows_max": 4, "apply_threads": 2} | options
     settings = Settings(name=PIPELINE, lake=of_lake, postgres={"origin": origin})  # type: ignore[arg-type]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job, "KafkaLog", lambda _spark, _settings: pipeline.topics)
         patch.setattr(plan_runner, "planned_records", pipeline.planned)
+        patch.setattr(copy_builds, "planned_records", pipeline.planned)
+        patch.setattr(copy_builds, "copied_records", pipeline.copied)
+        patch.setattr(CopyBuild, "start", lambda _build: None)
+        patch.setattr(CopyBuild, "has_ended", has_ended)
+        patch.setattr(ended_copies, "LEFT_FROM", pipeline.beside.left_from)
 
         def run(*, follows: bool = False, stop: threading.Event | None = None) -> None:
             def follow(

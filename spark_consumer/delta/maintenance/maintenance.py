@@ -131,6 +131,12 @@ class Maintenance:
             self.deleted.add(path)
             log.info("folder of a dropped table is deleted", path=path)
 
+    def delete_unseen(self, path: str) -> None:
+        """Delete a folder in which nothing was written that a row names, and nobody writes any more."""
+        if path not in self._manifest.named_paths(self._clock() - READERS_HOUR):
+            with suppress(DeltaError, OSError):  # the next table of that name begins with what is there
+                delete_folder(self._lake, path, self._storage_options)
+
     def _visit(self, path: str) -> None:
         is_at_rest = self._commits.pop(path, None) is None
         begun = self._clock()

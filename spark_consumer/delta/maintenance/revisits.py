@@ -33,7 +33,8 @@ class Revisits:
         if row is None:
             return
         there = (each for each in row.tables if each.version is not None)
-        paths = {each.path for each in there if each.state not in LEFT and not each.is_dropped}
+        at_rest = (each for each in there if not (each.copy_from is not None and each.copy_from.has_ended))
+        paths = {each.path for each in at_rest if each.state not in LEFT and not each.is_dropped}
         for place, path in enumerate(sorted(paths, key=lambda path: _drawn(row.sequence, path))):
             self._due[path] = _LONG_AGO + timedelta(microseconds=place)
 

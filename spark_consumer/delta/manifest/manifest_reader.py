@@ -5,6 +5,7 @@ In: the lake's path. Out: the newest row, and published states for readers. Writ
 
 import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -67,6 +68,7 @@ _ENTRY = pa.struct(
         ("since", pa.int64()),
         ("copy_from", _COPY_FROM),
         ("why", pa.string()),
+        ("shapes_at_end", pa.int64()),
     ]
 )
 SCHEMA = pa.schema(
@@ -243,11 +245,20 @@ def _row(record: dict[str, Any]) -> CutRow:
 
 
 def _entry(entry: dict[str, Any]) -> TableEntry:
-    # Rows of earlier versions have neither of the newest columns.
-    entry = {"copy_from": None, "why": None} | entry
-    found = entry["copy_from"]
+    # Rows of earlier versions have none of the newest columns.
+    entry = {"copy_from": None, "why": None, "shapes_at_end": None} | entry
+    found, shapes_at_end = entry["copy_from"], entry.pop("shapes_at_end")
     if found is None:
         return TableEntry(**entry)
     shapes = tuple(CopyShape(**shape) for shape in found["shapes"])
     partitions = tuple(CopyRange(**part) for part in found["partitions"])
-    return TableEntry(**(entry | {"copy_from": CopyFrom(entry["topic"], shapes, partitions)}))
+    return TableEntry(**(entry | {"copy_from": CopyFrom(entry["topic"], shapes, partitions, shapes_at_end)}))
+
+
+def record_of(row: CutRow) -> dict[str, Any]:
+    """A row as ``SCHEMA`` has it. That a copy has ended is a column of its own: code that does not know of it, and
+    would wait for the end, refuses the manifest."""
+    record = asdict(row)
+    for of, entry in zip(record["tables"], row.tables, strict=True):
+        of["shapes_at_end"] = None if entry.copy_from is None else entry.copy_from.shapes_at_end
+    return record

@@ -10,7 +10,6 @@ of two jobs on one lake, the second to append stops.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import datetime, timedelta
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from walbridge.spark_consumer.delta.manifest.manifest_reader import (
     newest_published,
     newest_rows,
     open_table,
+    record_of,
     rows_where,
     written_rows,
 )
@@ -107,7 +107,7 @@ class Manifest:
         """
         self._refuse_missing_log()
         expected = self._table.version() + 1
-        data = pa.Table.from_pylist([asdict(row)], schema=SCHEMA)
+        data = pa.Table.from_pylist([record_of(row)], schema=SCHEMA)
         with self._fenced():
             # A manifest of earlier versions gets the columns that it lacks.
             write_deltalake(self._table, data, mode="append", schema_mode="merge", commit_properties=_WITHOUT_RETRY)

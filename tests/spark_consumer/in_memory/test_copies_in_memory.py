@@ -18,13 +18,14 @@ from tests.contract_events import Event, copied, copy_begin, copy_end
 from tests.faults import kill_points
 from tests.spark_consumer.copied_source import VERSIONS, Row, Source
 from tests.spark_consumer.events import column, relation
-from tests.spark_consumer.memory_pipeline import MemoryPipeline, job_over
+from tests.spark_consumer.memory_pipeline import Beside, MemoryPipeline, job_over
 from tests.spark_consumer.two_tables import ACCOUNTS, Run, begun, cut_rows, killed_at, shown, transfer
 from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.kafka import cuts_source
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
 
+KILL_POINTS = (*kill_points.JOB, *kill_points.WRITTEN_BESIDE)
 MORE = relation([column("id", "int4", is_key=True), column("n", "int4")], name="more", relation_id=3)
 
 
@@ -63,7 +64,7 @@ def step(source: Source, run: Run) -> None:
         source.send,
         run,
         lambda: source.begin_copy(source.pick()),
-        lambda: killed_at(random.choice(kill_points.JOB), run, passing=random.randrange(4)),
+        lambda: killed_at(random.choice(KILL_POINTS), run, passing=random.randrange(4)),
     ]
     seldom: list[Callable[[], object]] = [
         lambda: source.truncate(source.pick()),
@@ -104,6 +105,18 @@ def test_what_is_published_as_current_equals_the_source_whatever_is_copied_meanw
 ) -> None:
     """I5, I8: copies begin, begin anew and end, tables are left; changes, truncates, key changes, deaths of the job."""
     refuse_wrong(Source(random), tmp_path_factory.mktemp("lake"), steps=60)
+
+
+@pytest.mark.simulation
+@settings(max_examples=20, deadline=None)
+@given(random=st.randoms(use_true_random=False))
+def test_what_is_published_as_current_equals_the_source_whatever_copies_are_written_beside_the_plans(
+    tmp_path_factory: pytest.TempPathFactory, random: Random
+) -> None:
+    """I5, I8: each is done sooner or later; tables are emptied, altered, left, and copied anew meanwhile."""
+    beside = Beside(left_from=2, gets_on=lambda: random.random() < 0.4)
+    source = Source(random, MemoryPipeline(beside=beside))
+    refuse_wrong(source, tmp_path_factory.mktemp("lake"), steps=60)
 
 
 class Vandal:

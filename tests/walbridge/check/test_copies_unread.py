@@ -25,11 +25,12 @@ def found(monkeypatch: pytest.MonkeyPatch, copy: CopyFrom | None, start: int) ->
     return list(unread.unread_findings(Settings(name="p"), None, [], lambda _: [], lambda of: dict.fromkeys(of, start)))
 
 
-def test_records_of_a_copy_that_are_gone_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    (finding,) = found(monkeypatch, GOES_ON, 11)
+@pytest.mark.parametrize("copy", [GOES_ON, GOES_ON.ended()])
+def test_records_of_a_copy_that_are_gone_are_told(monkeypatch: pytest.MonkeyPatch, copy: CopyFrom) -> None:
+    (finding,) = found(monkeypatch, copy, 11)
 
     assert "records of p.public.t[0] from offset 10 on are gone" in finding.text
-    assert found(monkeypatch, GOES_ON, 10) == []
+    assert found(monkeypatch, copy, 10) == []
 
 
 def test_a_table_whose_copy_is_in_the_lake_needs_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,16 +48,17 @@ def test_a_row_is_read_back_as_it_was_written(manifest: Manifest, lake: Path) ->
 def test_copies_that_go_on_are_read_back_as_they_were_written(manifest: Manifest, lake: Path) -> None:
     shapes = (CopyShape(0x2000, -1, "0" * 16), CopyShape(0x3000, 4, "1" * 16))
     copy = CopyFrom(ENTRY.topic, shapes, (CopyRange(0, 5, 9, 4), CopyRange(1, 0, 2, 2)))
-    manifest.append(row(1, tables=(replace(ENTRY, copy_from=copy), replace(ENTRY, relation_id=2))))
+    ended = replace(ENTRY, relation_id=3, copy_from=copy.ended())
+    tables = replace(ENTRY, copy_from=copy), replace(ENTRY, relation_id=2), ended
+    manifest.append(row(1, tables=tables))
 
-    assert Manifest(str(lake), "p", {}).newest() == row(
-        1, tables=(replace(ENTRY, copy_from=copy), replace(ENTRY, relation_id=2))
-    )
+    assert Manifest(str(lake), "p", {}).newest() == row(1, tables=tables)
 
 
-@pytest.mark.parametrize("lacks", [{"why"}, {"why", "copy_from"}])
+@pytest.mark.parametrize("lacks", [{"shapes_at_end"}, {"shapes_at_end", "why"}, {"shapes_at_end", "why", "copy_from"}])
 def test_a_manifest_of_earlier_versions_is_read_and_carried_on(lake: Path, lacks: set[str]) -> None:
-    """It has no column for copies that go on, or for trouble; from the first new row on earlier versions refuse it."""
+    """It has no column for copies that go on, their ends, or trouble; from the first new row on earlier versions refuse
+    it."""
     entry = pa.struct([field for field in SCHEMA.field("tables").type.value_type if field.name not in lacks])
     old = SCHEMA.set(SCHEMA.get_field_index("tables"), pa.field("tables", pa.list_(entry)))
     written = row(1, tables=(replace(ENTRY, version=7),))
@@ -65,7 +66,7 @@ def test_a_manifest_of_earlier_versions_is_read_and_carried_on(lake: Path, lacks
 
     manifest = Manifest(str(lake), "p", {})
     assert manifest.newest() == written
-    copy = CopyFrom(ENTRY.topic, (CopyShape(0x2000, -1, "0" * 16),), (CopyRange(0, 5, 9, 4),))
+    copy = CopyFrom(ENTRY.topic, (CopyShape(0x2000, -1, "0" * 16),), (CopyRange(0, 5, 9, 4),), 1)
     manifest.append(row(2, tables=(replace(ENTRY, copy_from=copy, why="is gone"),)))
     manifest.compact()
 

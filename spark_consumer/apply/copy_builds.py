@@ -1,0 +1,153 @@
+"""Copies that are written beside the plans, one at a time: each in a thread, whose Spark jobs share the cores fairly.
+
+In: the plan of an ended copy, or of what came behind one that is written (``plan/ended_copies.py``). Out: the table's
+head, or the error that ended it; whoever asks between two plans gets it. Nothing here writes to ``_cuts``: until a row
+names the head nobody has seen it, so a thread that is left, or dies with its process, leaves nothing that counts (I8).
+
+The thread ends by itself: its waits are those of a plan's steps. Who wants it ended asks, and it ends behind the piece,
+slice or Spark job that is in work. It is a daemon, so that no process waits for it at its end.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from itertools import count
+
+from pyspark.sql import SparkSession
+
+from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.spark_consumer.jvm.spark_progress import SparkProgress
+from walbridge.spark_consumer.kafka.change_reader import TableRecords, planned_records
+from walbridge.spark_consumer.kafka.copied_records import copied_records
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.plan.copy_from import CopyFrom
+from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
+
+POOL = "copies"
+"""Of Spark's fair scheduler: where plans have tasks too, both get as many cores."""
+
+Relations = Mapping[str, RelationRecord]
+Apply = Callable[[TableRecords, Relations, TablePlan, Plan], TableHead]
+"""One plan to one table."""
+
+_numbers = count(1)
+
+
+class LeftOff(Exception):
+    """The thread was asked to end."""
+
+
+class CopyBuild:
+    """One plan of one table in work; ``head`` or ``error`` once it ``has_ended``.
+
+    Args:
+        copy: as it is where the plan ends.
+        write: does the work; what it is given is called as that gets on.
+    """
+
+    def __init__(
+        self, spark: SparkSession, plan: Plan, copy: CopyFrom, write: Callable[[Callable[[], None]], TableHead]
+    ) -> None:
+        self.plan, self.copy = plan, copy
+        self._spark, self._write = spark, write
+        self._group = f"walbridge copied table {next(_numbers)}"
+        self._is_left, self._over = threading.Event(), threading.Event()
+        self.begun_s = self.moved_s = time.monotonic()
+        self.head: TableHead | None = None
+        self.error: BaseException | None = None
+
+    @property
+    def relation_id(self) -> int:
+        """Of the table."""
+        return self.plan.tables[0].relation_id
+
+    @property
+    def path(self) -> str:
+        """Of the folder in which it is written."""
+        return self.plan.tables[0].path
+
+    @property
+    def is_left(self) -> bool:
+        """Whether nobody wants its outcome."""
+        return self._is_left.is_set()
+
+    def start(self) -> None:
+        """Begin, in a thread."""
+        threading.Thread(target=self.run, name="copied table", daemon=True).start()
+
+    def run(self) -> None:
+        """All of it."""
+        try:
+            # Of this thread alone: each of Python's has one of its own in the JVM.
+            self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
+            self._spark.sparkContext.setJobGroup(self._group, "a copied table")
+            self.head = self._write(self._step)
+            kill_point("build:written")
+        except BaseException as error:  # of whatever kind: the job's own thread raises it
+            self.error = error
+        finally:
+            self._over.set()
+
+    def has_ended(self, wait_s: float = 0.0) -> bool:
+        """Whether it has an outcome; waits so long for one."""
+        return self._over.wait(wait_s)
+
+    def leave(self) -> None:
+        """Ask it to end. Of its Spark jobs those in work are cancelled, so whoever waits asks again."""
+        self._is_left.set()
+        if not self.has_ended():
+            with suppress(Exception):  # a JVM that has ended has no jobs
+                self._spark.sparkContext.cancelJobGroup(self._group)
+
+    def _step(self) -> None:
+        self.moved_s = time.monotonic()
+        if self.is_left:
+            raise LeftOff
+
+
+class CopyBuilds:
+    """Those of one job.
+
+    Args:
+        kafka: the job's own; ``open_log`` makes one for a thread.
+    """
+
+    def __init__(self, spark: SparkSession, kafka: KafkaLog, open_log: Callable[[], KafkaLog], apply: Apply) -> None:
+        self._spark, self._kafka, self._open_log = spark, kafka, open_log
+        self._apply, self._progress = apply, SparkProgress(spark)
+        self.running: CopyBuild | None = None
+
+    def begin(self, plan: Plan, copy: CopyFrom, relations: Relations) -> CopyBuild:
+        """Begin to write it."""
+        known = dict(relations)  # the job's own go on to grow
+
+        def write(on_step: Callable[[], None]) -> TableHead:
+            with self._copied(plan, on_step) as records:
+                return self._apply(records, known, plan.tables[0], plan)
+
+        self.running = CopyBuild(self._spark, plan, copy, write)
+        self.running.start()
+        return self.running
+
+    def look(self) -> None:
+        """See whether a job of Spark's got on: that of the copy in work may be one that takes long."""
+        if self._progress.has_moved() and self.running is not None:
+            self.running.moved_s = time.monotonic()
+
+    def write_now(self, plan: Plan, relations: Relations) -> TableHead:
+        """Write it before this returns."""
+        (table,) = plan.tables
+        with planned_records(self._kafka, plan) as records:
+            return self._apply(records.of(table.topic), relations, table, plan)
+
+    @contextmanager
+    def _copied(self, plan: Plan, on_step: Callable[[], None]) -> Iterator[TableRecords]:
+        log = self._open_log()
+        try:
+            with copied_records(log, plan, on_step) as records:
+                yield replace(records, on_slice=on_step)
+        finally:
+            log.close()

@@ -1,0 +1,137 @@
+"""Large copies that have ended and are left by the plans: what is written of them beside the plans, and when.
+
+In: the lake's entries between two plans. Out: what has to be written of a copy so that its table equals the source
+where the lake is, as a ``Plan`` of one table that no row of ``_cuts`` names. Pure.
+
+    plan with copy_end ──▶ left: the entry stays as it is ──▶ written up to a cut W, beside the plans
+                           └─ every later plan adds the ranges and shapes of the table to its ``copy_from``
+    written up to W ──▶ what came behind W is written on it ──▶ a row of the same LSN names it: current
+
+Which records belong where, and why the table is right in the end (I8):
+
+- **Of the copy are all records from its ``copy_begin`` on**, in the cuts since then: copied rows, and changes of the
+  table, before its end and after it. ``CopyFrom`` has exactly these, partition by partition, as the plans pass them,
+  and the position from which each shape holds. So ``CopyFrom`` at a cut W, folded from nothing, is the table at W: it
+  does not matter at which cut after the end that is done, nor how often. A build that was killed is begun again from
+  what ``_cuts`` has by then, and first of all empties the table.
+- **Behind W are all records that ``CopyFrom`` has now and had not at W**: their offsets are at W's ends or behind them
+  in each partition, and no record of one cut is in another. Copied rows are not among them, since the copy had ended
+  before W, so their positions are behind all that was written: they are changes of a table that equals the source at W,
+  and are applied as those of any table that is current. Their shapes are those that ``CopyFrom`` has got since.
+- **Nothing else writes to the table meanwhile.** It is not current, so it has no part in a plan before it is named.
+- **What was written is void if the copy is no more what it was at W**: it began anew behind a TRUNCATE or a new
+  ``copy_begin``, the table left, or it is in trouble. Then ``continues`` is false: no row of ``_cuts`` has named what
+  was written, so nobody has seen it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from walbridge.schemas.control.cut import PartitionId, PartitionRange
+from walbridge.spark_consumer.plan.copy_from import CopyFrom
+from walbridge.spark_consumer.plan.lake_state import LakeState
+from walbridge.spark_consumer.plan.plan import Plan, TablePlan
+from walbridge.spark_consumer.plan.segments import Segment, TableHead, TableWalk
+
+LEFT_FROM = 200_000
+"""Records of a copy that a plan leaves: fewer are folded within it in some ten seconds of two cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What has been written of a copy: the table's head, and the copy as it was at that cut."""
+
+    head: TableHead
+    copy: CopyFrom
+
+
+def ended_copies(state: LakeState) -> list[int]:
+    """Relation ids of tables whose copies have ended and are not in the lake, those of fewest records first."""
+    ended = {key: entry.copy_from for key, entry in state.entries.items() if entry.copy_from is not None}
+    left = {key: copy.records for key, copy in ended.items() if copy.has_ended}
+    return sorted(left, key=lambda key: (left[key], key))
+
+
+def copy_of(state: LakeState, relation_id: int) -> CopyFrom | None:
+    """The table's copy, if it has ended and is not in the lake."""
+    entry = state.entries.get(relation_id)
+    return entry.copy_from if entry is not None and entry.copy_from and entry.copy_from.has_ended else None
+
+
+def continues(now: CopyFrom | None, written: CopyFrom) -> bool:
+    """Whether a copy is the one that was written, with what has come of its table since."""
+    if now is None or (now.topic, now.shapes_at_end) != (written.topic, written.shapes_at_end):
+        return False
+    there = {part.partition: part for part in now.partitions}
+    return now.shapes[: len(written.shapes)] == written.shapes and all(
+        part.partition in there
+        and there[part.partition].start_offset == part.start_offset
+        and there[part.partition].end_offset >= part.end_offset
+        and there[part.partition].records >= part.records
+        for part in written.partitions
+    )
+
+
+def plan_of_copy(state: LakeState, relation_id: int, metadata_end_offset: int) -> Plan:
+    """All of an ended copy, from nothing to where the lake is."""
+    entry = state.entries[relation_id]
+    copy = entry.copy_from
+    assert copy is not None
+    walk = TableWalk(None, copy.ended() if copy.shapes_at_end is None else copy)
+    walk.end()
+    ranges = {(part.topic, part.partition): part for part in copy.ranges()}
+    table = TablePlan(
+        relation_id, copy.topic, entry.head, tuple(walk.segments), "current", copy, entry.path, beside=True
+    )
+    return _plan(state, table, ranges, metadata_end_offset)
+
+
+def plan_of_rest(state: LakeState, written: Written, metadata_end_offset: int) -> Plan | None:
+    """What came behind the part that is written, to where the lake is; None where nothing came.
+
+    ``written`` is of a copy that ``continues``.
+    """
+    head, now = written.head, copy_of(state, written.head.relation_id)
+    assert now is not None
+    ranges = dict(_behind(written.copy, now))
+    if not ranges and len(now.shapes) == len(written.copy.shapes):
+        return None
+    segments = tuple(_segments_behind(written.copy, now))
+    table = TablePlan(head.relation_id, head.topic, head, segments, "current", None, head.path, beside=True)
+    return _plan(state, table, ranges, metadata_end_offset)
+
+
+def _behind(written: CopyFrom, now: CopyFrom) -> Iterator[tuple[PartitionId, PartitionRange]]:
+    before = {part.partition: part for part in written.partitions}
+    for part in now.ranges():
+        if (known := before.get(part.partition)) is not None:
+            part = replace(part, start_offset=known.end_offset, records=part.records - known.records)
+        if part.records:
+            yield (part.topic, part.partition), part
+
+
+def _segments_behind(written: CopyFrom, now: CopyFrom) -> Iterator[Segment]:
+    came = now.shapes[len(written.shapes) :]
+    ids = [written.schema_id, *(shape.schema_id for shape in came)]
+    starts = [None, *(shape.position for shape in came)]
+    ends = [*starts[1:], None]
+    for index, (schema_id, start, end) in enumerate(zip(ids, starts, ends, strict=True)):
+        yield Segment(index, schema_id, start, end)
+
+
+def _plan(
+    state: LakeState, table: TablePlan, ranges: Mapping[PartitionId, PartitionRange], metadata_end_offset: int
+) -> Plan:
+    assert state.epoch is not None
+    return Plan(
+        epoch=state.epoch,
+        from_cut=state.to_cut,
+        to_cut=state.to_cut,
+        end_lsn=state.end_lsn,
+        commit_time_us=None,
+        complete=True,
+        metadata_end_offset=metadata_end_offset,
+        next_offset=state.next_offset,
+        ranges=ranges,
+        tables=(table,),
+    )
