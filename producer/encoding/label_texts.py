@@ -11,7 +11,7 @@ refused here: what cannot be read as its type is no label, or is refused by who 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -147,14 +147,13 @@ class _Finders:
         return LabelColumn(known, text, known_binary, binary)
 
     def _once(self, type_oid: int, find: Find, number: int) -> tuple[set[bytes], Find]:
-        """Values in which nothing was new are remembered."""
-        values = self._of.values.setdefault((type_oid, bool(number)), set())
+        """The first values in which nothing was new are remembered."""
+        of = self._of
+        values = of.values.setdefault((type_oid, bool(number)), set())
 
         def find_and_remember(value: bytes) -> None:
             find(value)
-            if len(value) <= VALUE_BYTES_MAX and not self._of.is_too_much:
-                if len(values) >= VALUES_MAX:
-                    values.clear()
+            if len(values) < VALUES_MAX and len(value) <= VALUE_BYTES_MAX and not of.is_too_much:
                 values.add(value)
 
         return values, find_and_remember
@@ -226,9 +225,11 @@ def _in_composite(finds: Iterable[Find | None]) -> Find:
     places = [(n, find) for n, find in enumerate(finds) if find is not None]
 
     def find_in_composite(text: bytes) -> None:
-        fields = composite_fields(text)
+        is_bare = _QUOTE not in text
+        fields: Sequence[bytes | None] = text[1:-1].split(_COMMA) if is_bare else composite_fields(text)
+        count = len(fields)
         for n, find in places:
-            if n < len(fields) and (value := fields[n]) is not None:
+            if n < count and (value := fields[n]) is not None and (value or not is_bare):
                 find(value)
 
     return find_in_composite
@@ -271,14 +272,11 @@ def array_elements(text: bytes) -> Iterator[bytes]:
             yield bare
 
 
-def composite_fields(text: bytes) -> list[bytes | None]:
+def composite_fields(text: bytes) -> Sequence[bytes | None]:
     """The fields of a composite, as Postgres prints it; None for a null.
 
     Source: PostgreSQL ``rowtypes.c``, ``record_out``.
     """
-    inside = text[1:-1]
-    if _QUOTE not in inside:
-        return [each or None for each in inside.split(_COMMA)]
     fields: list[bytes | None] = []
     at = 1
     while at < len(text) and (found := _FIELD.match(text, at)) is not None:

@@ -17,7 +17,7 @@ A row of any other has its table copied. What a look finds is remembered once th
 progress keeps the labels that it has, so that a start finds the same.
 
 Not told: a name that was given to another label while the transaction that had used it stayed open, where a look found
-each of the two labels in its time; and labels within a range.
+each of the two labels in its time; labels within a range; and what older rows have in a column that was added.
 """
 
 from collections.abc import Callable, Iterable, Mapping
