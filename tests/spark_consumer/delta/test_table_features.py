@@ -6,11 +6,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
+from pyspark.sql import SparkSession
 
 from tests.spark_consumer.delta.set_by_others import UNWRITABLE, WRITABLE, constrain, set_features
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.delta.columns import LakeField
 from walbridge.spark_consumer.delta.commit import Commit
+from walbridge.spark_consumer.delta.spark_commit import append_by_spark
 from walbridge.spark_consumer.delta.table import LakeTable, Merge
 from walbridge.spark_consumer.delta.table_features import _WRITABLE
 
@@ -85,6 +87,16 @@ def test_row_that_does_not_meet_a_constraint_is_told_without_its_values(folder: 
         with pytest.raises(TableError, match="another program set CHECK strict on it") as refused:
             write()
         assert refused.value.__suppress_context__
+
+
+def test_row_that_spark_does_not_write_for_a_constraint_is_told_alike(folder: Path, spark: SparkSession) -> None:
+    """I10: Spark quotes it as well."""
+    constrain(folder, "n > 1000")
+    row = spark.range(77, 78).selectExpr("id", "id AS n")
+
+    with pytest.raises(TableError, match="another program set CHECK strict on it") as refused:
+        append_by_spark(opened(folder), row, SAID)
+    assert refused.value.__suppress_context__
 
 
 def test_error_without_a_constraint_stays_as_it_is(folder: Path) -> None:
