@@ -71,7 +71,7 @@ def type_altered(scene: Scene, table: Table) -> Statement | None:
     begun = f"ALTER TABLE {table.name} ALTER {column.name} TYPE"
     if column.type in _WIDER and scene.dice.random() < 0.7:
         new = scene.dice.choice(_WIDER[column.type])
-        return Statement("alter type", f"{begun} {new}", scene.tree(table), SAME)
+        return Statement("alter type", f"{begun} {new}", scene.tree(table), _effect_of_type(table, column))
     if column.type in _CAST and scene.dice.random() < 0.6:
         new = scene.dice.choice(_CAST[column.type])
         return Statement("alter type, rewriting", f"{begun} {new}", scene.tree(table), UNTOLD)
@@ -81,6 +81,11 @@ def type_altered(scene: Scene, table: Table) -> Statement | None:
         if using is None
         else Statement("alter type using", f"{begun} {column.type} USING {using}", scene.tree(table), OTHER)
     )
+
+
+def _effect_of_type(table: Table, column: Column) -> str:
+    """Postgres makes the key of such a column again, and under FULL and NOTHING nobody tells whether it was away."""
+    return UNTOLD if column.is_key and table.identity != "d" else SAME
 
 
 def _using(column: Column) -> str | None:
@@ -221,12 +226,13 @@ def key_column_altered(scene: Scene, table: Table) -> Statement | None:
     keys = [each for each in scene.columns(table) if each.is_key and each.name != "id" and each.is_local]
     if not keys:
         return None
-    column = scene.dice.choice(keys)
+    column, effect = scene.dice.choice(keys), SAME
     if column.type in _LONGER and scene.dice.random() < 0.5:
+        effect = _effect_of_type(table, column)
         text = f"ALTER {column.name} TYPE {scene.dice.choice(_LONGER[column.type])}"
     else:
         text = f"RENAME {column.name} TO {scene.dice.choice(('k', 'l', f'c{scene.dice.randint(1, 9)}'))}"
-    return Statement("alter column of the key", f"ALTER TABLE {table.name} {text}", scene.tree(table), SAME)
+    return Statement("alter column of the key", f"ALTER TABLE {table.name} {text}", scene.tree(table), effect)
 
 
 def identified(scene: Scene, table: Table) -> Statement:

@@ -36,7 +36,7 @@ DEAD_FOR = (0, 10, 80)
 SETTLED_EACH = 4
 """Checks, of which the last waits until every table is current."""
 SETTLED_S = 240.0
-HISTORY = 60
+HISTORY = 25
 _PUBLISHED = """
     SELECT c.oid::int FROM pg_publication_tables t JOIN pg_namespace n ON n.nspname = t.schemaname
     JOIN pg_class c ON c.relname = t.tablename AND c.relnamespace = n.oid WHERE n.nspname <> 'walbridge'"""

@@ -23,10 +23,15 @@ UNTOLD = "untold"
 """As ``SAME``, but Postgres tells nobody."""
 
 
+_NAMED_ANEW = frozenset({"rename column", "swap columns", "alter column of the key"})
+
+
 def untold_together(kinds: set[str]) -> set[str]:
     """Of these, which are ``SAME`` by themselves, what nobody is told beside the others: a label that came behind a
-    column of its type may have been renamed; a column that came and is gone may have had a value in older rows."""
-    return kinds & {"add label", "drop column"} if "add column" in kinds else set()
+    column of its type may have been renamed; a column that came and is gone may have had a value in older rows; and
+    beside one that is gone, a column that has its third name by now may be any other one."""
+    together = kinds & {"add label", "drop column"} if "add column" in kinds else set[str]()
+    return together | (kinds & _NAMED_ANEW if "drop column" in kinds else set())
 
 
 COLUMN_TYPES = (
