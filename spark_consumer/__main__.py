@@ -27,6 +27,7 @@ from walbridge.schemas.errors import report as say
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings
 from walbridge.spark_consumer.delta.manifest.status_files import LakeStatus
+from walbridge.spark_consumer.delta.worker_threads import reserve_threads
 from walbridge.spark_consumer.errors import sorting_errors
 from walbridge.spark_consumer.job import Job
 from walbridge.spark_consumer.jvm.executors import told_if_without_executors
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(settings: Settings, *, once: bool) -> None:
+    reserve_threads(settings.lake.apply_threads)
     where = settings.metrics
     metrics = JobMetrics(where.stalled_after_s, settings.name, settings.lake.path)
     report = RunReport(settings, JOB, LakeStatus(settings), lambda: metrics.state)

@@ -53,5 +53,5 @@ def tables_at(
 
 
 def _read(spark: SparkSession, lake: str, entry: TableEntry, storage_options: Mapping[str, str] | None) -> DataFrame:
-    refuse_to_readers(lake, entry, storage_options)
+    refuse_to_readers(lake, entry)
     return spark.read.format("delta").option("versionAsOf", str(entry.version)).load(f"{lake}/{entry.path}")

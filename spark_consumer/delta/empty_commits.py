@@ -2,48 +2,52 @@
 
 In: where a table is, and the version that is to be read or written on. Out: nothing, or the error that names those
 commits. Delta takes a commit without an action for one that changed nothing: the table has its version, and lacks its
-rows (I8). A listing of the log tells the sizes of all its files at once, also on an object store. Only commits behind
-the newest checkpoint count: what stands before it no reader looks at.
+rows (I8). An object store has an object whole or not at all; of a folder a listing of the log tells the sizes of all
+files at once. Only commits behind the newest checkpoint count: what stands before it no reader looks at.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from deltalake.exceptions import DeltaError
-from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import FileSelector, LocalFileSystem
 
 from walbridge.schemas.errors import OperatorError, copy_command
-from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles
+from walbridge.spark_consumer.delta.folder import local_folder
+from walbridge.spark_consumer.delta.maintenance.log_files import LOG, LogFiles
 from walbridge.spark_consumer.delta.table_faults import DAMAGED_LOG, DamagedTable
 from walbridge.spark_consumer.errors import sorted_error
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
 
 
-def refuse_empty_commits(uri: str, version: int, storage_options: Mapping[str, str] | None) -> None:
+def refuse_empty_commits(uri: str, version: int) -> None:
     """Refuse a version of a table if a commit that it needs is empty.
 
     Raises:
         DamagedTable: it names the commits.
-        DeltaError, OSError: the log cannot be listed.
+        OSError: the log cannot be listed.
     """
-    log = LogFiles.of(DeltaStorageHandler(uri, dict(storage_options or {}) or None))
+    folder = local_folder(uri)
+    if folder is None:
+        return
+    # Not by delta-rs: other threads may be writing with it (``worker_threads.py``).
+    log = LogFiles.listed(LocalFileSystem().get_file_info(FileSelector(str(folder / LOG))))
     if empty := log.empty_of(version):
         raise DamagedTable(f"{DAMAGED_LOG}: {empty_commits(empty)}")
 
 
-def refuse_to_readers(lake: str, entry: TableEntry, storage_options: Mapping[str, str] | None) -> None:
+def refuse_to_readers(lake: str, entry: TableEntry) -> None:
     """The same of a table as a published row names it.
 
     Raises:
         OperatorError: a copy of the table is the remedy; or its log cannot be listed.
     """
     try:
-        refuse_empty_commits(f"{lake.rstrip('/')}/{entry.path}", entry.version or 0, storage_options)
+        refuse_empty_commits(f"{lake.rstrip('/')}/{entry.path}", entry.version or 0)
     except DamagedTable as error:
         raise OperatorError(
             f"lake table {entry.path} cannot be read: {error.how}",
             remedy=f"copy it again: {copy_command(entry.qualified_name)}",
         ) from None
-    except (DeltaError, OSError) as error:
+    except OSError as error:
         found = sorted_error(error)
         raise (_unlisted(entry) if found is error else found) from error
 

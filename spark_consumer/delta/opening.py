@@ -43,7 +43,7 @@ def table_if_any(uri: str, storage_options: dict[str, str] | None = None) -> Del
         if not is_damaged_log(error):
             raise
         raise DamagedTable(unknown_feature(error) or DAMAGED_LOG) from error
-    refuse_empty_commits(uri, table.version(), storage_options)
+    refuse_empty_commits(uri, table.version())
     return table
 
 

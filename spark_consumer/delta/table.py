@@ -153,7 +153,7 @@ class LakeTable:
         """
         try:
             old = DeltaTable(self.uri, version=version, storage_options=self._storage_options or None)
-            refuse_empty_commits(self.uri, version, self._storage_options)
+            refuse_empty_commits(self.uri, version)
         except (DeltaError, OSError, DamagedTable) as error:
             raise self._gone(version, error) from error
         return _newest_transaction(old.transaction_version(app_id), self._spark_transaction(app_id, version))
@@ -239,7 +239,7 @@ class LakeTable:
             VersionGone: its files or log entries are not there any more.
         """
         try:
-            refuse_empty_commits(self.uri, version, self._storage_options)
+            refuse_empty_commits(self.uri, version)
             with commit_errors(self.uri, self._delta):
                 self._delta.restore(version, commit_properties=commit.properties())
         except (DeltaError, OSError, DamagedTable) as error:

@@ -42,7 +42,7 @@ class LakeTable:
         with unreadable(f"lake table {entry.path}"):
             uri = f"{lake.rstrip('/')}/{entry.path}"
             self._delta = DeltaTable(uri, version=entry.version, storage_options=dict(storage_options) or None)
-            refuse_to_readers(lake, entry, storage_options)
+            refuse_to_readers(lake, entry)
         self._fields = _fields(self._delta)
 
     @property

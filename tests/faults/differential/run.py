@@ -154,8 +154,12 @@ class Differential:
         keys = {each: key for each in self._tables.states if (key := self._tables.key(each))}
         rekeyed = {each for each, key in keys.items() if self._keys.get(each, key) != key}
         self._keys |= keys
+        # A partition that was emptied, or came and went, may be noticed only once rows come to it.
+        late = {each: done[OTHER] for each, done in self._owner.done.items() if done[OTHER]}
         for relation_id, count in self._tables.left.items():
             new, self._accounted[relation_id] = count - self._accounted[relation_id], count
+            if new:
+                late.pop(relation_id, None)
             done = self._owner.done[relation_id]
             done[UNTOLD] |= untold_together(done[SAME])
             if done[OTHER] or relation_id in rekeyed:
@@ -166,6 +170,8 @@ class Differential:
                 self._copies["needless"] += new
                 self.needless.append(self._told({relation_id: f"copied {new} times"}))
         self._owner.done.clear()
+        for relation_id, kinds in late.items():
+            self._owner.done[relation_id][OTHER] |= kinds
 
     def _told(self, wrong: dict[int, str]) -> str:
         return "\n".join(
