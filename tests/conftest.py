@@ -17,6 +17,8 @@ from tests.which_servers import chosen_servers
 from walbridge.embedded.home import located
 from walbridge.embedded.server_process import exit_on_sigterm
 from walbridge.producer.encoding import record
+from walbridge.schemas.settings_sections import Lake
+from walbridge.spark_consumer.delta.worker_threads import reserve_threads
 
 pytest_plugins = [
     "tests.shared_servers",
@@ -50,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for port in ("PRODUCER_PORT", "JOB_PORT", "VERIFY_PORT"):
         os.environ.setdefault(f"WALBRIDGE_METRICS__{port}", "0")
     exit_on_sigterm()
+    reserve_threads(Lake.model_fields["apply_threads"].default)  # as the job does: many jobs run in this process
 
 
 @pytest.fixture(scope="session", autouse=True)
