@@ -8,11 +8,9 @@ files at once. Only commits behind the newest checkpoint count: what stands befo
 
 from collections.abc import Sequence
 
-from pyarrow.fs import FileSelector, LocalFileSystem
-
 from walbridge.schemas.errors import OperatorError, copy_command
 from walbridge.spark_consumer.delta.folder import local_folder
-from walbridge.spark_consumer.delta.maintenance.log_files import LOG, LogFiles
+from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, files_in
 from walbridge.spark_consumer.delta.table_faults import DAMAGED_LOG, DamagedTable
 from walbridge.spark_consumer.errors import sorted_error
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
@@ -28,9 +26,7 @@ def refuse_empty_commits(uri: str, version: int) -> None:
     folder = local_folder(uri)
     if folder is None:
         return
-    # Not by delta-rs: other threads may be writing with it (``worker_threads.py``).
-    log = LogFiles.listed(LocalFileSystem().get_file_info(FileSelector(str(folder / LOG))))
-    if empty := log.empty_of(version):
+    if empty := LogFiles.listed(files_in(folder)).empty_of(version):
         raise DamagedTable(f"{DAMAGED_LOG}: {empty_commits(empty)}")
 
 

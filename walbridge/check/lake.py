@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from deltalake.exceptions import DeltaError
-from pyarrow.fs import FileSelector, LocalFileSystem
 
 from walbridge.check.finding import LAKE, Finding, Severity, advice, error, ok, refused, warning
 from walbridge.check.room import room_findings
@@ -21,7 +20,7 @@ from walbridge.schemas.position import format_lsn
 from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.empty_commits import empty_commits
-from walbridge.spark_consumer.delta.maintenance.log_files import LOG, LogFiles
+from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, files_in
 from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_rows, open_table
 from walbridge.spark_consumer.errors import (
     cuts_made_anew,
@@ -128,7 +127,7 @@ def table_findings(settings: Settings) -> Iterator[Finding]:
 def _how_lost(folder: Path, version: int) -> str | None:
     """By names and sizes of files alone: to open hundreds of tables takes too long for a look."""
     try:
-        found = LocalFileSystem().get_file_info(FileSelector(str(folder / LOG)))
+        found = files_in(folder)
     except (FileNotFoundError, NotADirectoryError):
         return "is gone"
     names = [file.base_name for file in found]

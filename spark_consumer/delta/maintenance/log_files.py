@@ -16,11 +16,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 from deltalake.fs import DeltaStorageHandler
-from pyarrow.fs import FileInfo, FileSelector
+from pyarrow.fs import FileInfo, FileSelector, LocalFileSystem
 
 Contents = Mapping[str, str | None]
 """Data files by their path, each with its file of vectors."""
@@ -34,6 +35,17 @@ COMMIT_BYTES_MIN = len('{"commitInfo":{}}')
 nothing; of one that holds anything else they say themselves that it cannot be read."""
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _UUID_DIGITS = 20
+
+
+def files_in(table: Path) -> list[FileInfo]:
+    """The files of the log in a table's folder here. Not by delta-rs, with which other threads may write at the same
+    time (``worker_threads.py``).
+
+    Raises:
+        OSError: it cannot be listed.
+    """
+    found: list[FileInfo] = LocalFileSystem().get_file_info(FileSelector(str(table / LOG)))
+    return found
 
 
 def commit_name(version: int) -> str:
