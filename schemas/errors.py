@@ -34,6 +34,7 @@ COPY_ALL_FIRST = (
 START_REGISTRY = "start the schema registry, or correct [topics] registry_url"
 START_BROKER = "start the broker, or correct [kafka] bootstrap_servers"
 LET_IN = "correct [kafka.client]: security.protocol, sasl.* and ssl.*, and the files of client_files"
+LOCKED = "a published table is locked by another session, as while it is altered"
 WAIT_FOR_LOCK = (
     "wait until nobody alters a published table, or end the session that does: SELECT pid, relation::regclass FROM "
     "pg_locks WHERE mode = 'AccessExclusiveLock'"

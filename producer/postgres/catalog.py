@@ -15,7 +15,7 @@ from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.postgres.facts import ColumnFacts, Membership, PublishedTable, TableFacts
 from walbridge.producer.postgres.publications.combined_publications import OPERATIONS, row_filter_of, sent_by_name
 from walbridge.producer.postgres.server_errors import classified
-from walbridge.schemas.errors import TableLocked
+from walbridge.schemas.errors import LOCKED, TableLocked
 from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
 from walbridge.schemas.told_ddl import NOT_DDL_TABLE
 
@@ -116,7 +116,7 @@ def published_tables(connection: psycopg.Connection[Any], publications: Publicat
         with waiting_for_locks(connection):
             found = rows_of(connection, query, (list(publications),))
     except TableLocked:
-        raise TableLocked("a published table is locked by another session, as while it is altered") from None
+        raise TableLocked(LOCKED) from None
     for row in found:
         rows.setdefault(row[0], []).append(row)
     sent = sent_by_name({oid: of[0][5] for oid, of in rows.items()})

@@ -8,7 +8,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
-from walbridge.schemas.errors import WAIT_FOR_LOCK, OperatorError
+from walbridge.schemas.errors import LOCKED, WAIT_FOR_LOCK, OperatorError
 from walbridge.verify.errors import TableNotCompared
 
 Connection: TypeAlias = "psycopg.Connection[dict[str, Any]]"
@@ -85,7 +85,7 @@ def _connect(dsn: str, timeout_s: int) -> Connection:
 
 def _could_not_be_read(error: psycopg.Error) -> str:
     if isinstance(error, psycopg.errors.LockNotAvailable):
-        return f"a published table is locked by another session, as while it is altered: waited for {LOCKED_S} s"
+        return f"{LOCKED}: waited for {LOCKED_S} s"
     return f"Postgres could not be read: {_reason(error)}"
 
 

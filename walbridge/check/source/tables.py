@@ -20,7 +20,7 @@ from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.relations.binary_support import binary_faults
 from walbridge.producer.relations.table_description import announced, describe
 from walbridge.producer.relations.table_topics import uncompactable
-from walbridge.schemas.errors import WAIT_FOR_LOCK, OperatorError
+from walbridge.schemas.errors import LOCKED, WAIT_FOR_LOCK, OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_schema import TableSchema
 from walbridge.schemas.topics import (
@@ -59,9 +59,7 @@ class TableCase:
 
 def locked() -> Finding:
     """Nobody can tell the published tables."""
-    what = (
-        "a published table is locked by another session, as while it is altered: tables, publication and rights on them"
-    )
+    what = f"{LOCKED}: tables, publication and rights on them"
     return warning(AREA, f"{what} were not checked", f"{WAIT_FOR_LOCK}; then run walbridge check again")
 
 
