@@ -110,7 +110,7 @@ def first_copy(
             baseline = watch.baseline(copying, snapshot.connection)
             out.tracker.remember_options(baseline.options | {PARTITIONS_OPTION: str(settings.topics.partitions)})
             out.tracker.remember_options(tables.topics.options_besides(progress.options))
-            known = {each: watch.doubts.with_empty_partitions(table) for each, table in baseline.tables.items()}
+            known = {each: watch.stream_facts.with_empty_partitions(table) for each, table in baseline.tables.items()}
             out.tracker.remember_tables({**known, **left})
             log.info("copy begins", tables=len(copied), consistent_point=format_lsn(at))
             _Tables(settings, snapshot, at, out, check_stop).copy(copied, writers)

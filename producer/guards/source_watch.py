@@ -16,9 +16,11 @@ from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.guards.altered_tables import AlteredTable, AlteredTables
 from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
 from walbridge.producer.guards.doubts.doubts import Doubts
-from walbridge.producer.guards.doubts.memberships import Memberships
+from walbridge.producer.guards.doubts.storage_comparison import StorageComparison
+from walbridge.producer.guards.doubts.stream_facts import StreamFacts
 from walbridge.producer.guards.leaving_tables import LeavingTables
 from walbridge.producer.guards.look_pace import CatalogPace, LookPace
+from walbridge.producer.guards.memberships import Memberships
 from walbridge.producer.guards.new_names import NewNames
 from walbridge.producer.guards.other_publications import beside_others, notice_awaited
 from walbridge.producer.guards.sent_changes import SentChanges
@@ -56,24 +58,18 @@ class SourceWatch:
     """Watches the source for one session."""
 
     def __init__(
-        self,
-        settings: Settings,
-        connection: SqlConnection,
-        admin: TopicAdmin,
-        tables: Tables,
-        tracker: ProgressTracker,
+        self, settings: Settings, connection: SqlConnection, admin: TopicAdmin, tables: Tables, tracker: ProgressTracker
     ) -> None:
-        self._settings = settings
-        self._connection = connection
-        self._admin = admin
-        self._tables = tables
-        self._tracker = tracker
+        self._settings, self._connection, self._admin = settings, connection, admin
+        self._tables, self._tracker = tables, tracker
         self._pace = CatalogPace(connection, lambda: tracker.progress.relation_ids)
         self._ddl_pace = LookPace()
         self._leaving, self._names = LeavingTables(), NewNames()
         self.gone: set[int] = set()
         """Tables that are gone from the catalogue."""
-        self.doubts = Doubts(settings, connection, tables, tracker)
+        self.doubts = Doubts(settings, tables, tracker)
+        self.stream_facts = StreamFacts(settings, connection, tables, tracker, self.doubts)
+        self.storage = StorageComparison(settings, connection, tables, tracker, self.stream_facts, self.doubts)
         self._memberships = Memberships(connection, tables, tracker, self.doubts)
         self._publications = settings.postgres.publication_names
         self._altered = AlteredTables(self._publications, connection, tables)
@@ -102,7 +98,7 @@ class SourceWatch:
         self._tables.partition_sessions.begin(progress.floor)
         self._tables.publication_sessions.begin(progress.floor)
         self._tables.archives |= {each: operations_in(table.membership) for each, table in progress.tables.items()}
-        self.doubts.is_told = self._tables.ddl_sessions.asked is not None
+        self.stream_facts.is_ddl_told = self._tables.ddl_sessions.asked is not None
         baseline = Baseline.of(progress)
         if baseline is None:
             # Written by earlier code: what there is now is all that can be compared with later.
@@ -151,13 +147,13 @@ class SourceWatch:
     def look_before_cut(self) -> None:
         """Look again before a cut says of all tables that they are as it finds them."""
         self.topics.hear()
-        self.doubts.explain_labels()
-        if self.doubts.is_look_due or self._pace.is_due_before_cut():
+        self.storage.explain_labels()
+        if self.stream_facts.is_look_due or self._pace.is_due_before_cut():
             self.look()
 
     def may_be_explained(self, end: Lsn, received: Lsn) -> bool:
-        """As ``Doubts``."""
-        return self.doubts.may_be_explained(end, received)
+        """Whether what the stream brings behind ``received`` may spare a cut at ``end`` to call a table stale."""
+        return self.doubts.truncations.may_explain(end, received)
 
     def look(self) -> None:
         """Compare the source with what is known of it, now.
@@ -183,7 +179,7 @@ class SourceWatch:
         self._altered.look_if_due(progress.relation_ids, is_altered=self._pace.is_altered)
         self._shown, self._looks_singly = _snapshot_of(now), 0
         self._compare_storage(progress.relation_ids, self._shown)
-        self.doubts.note_look(now, self._shown)
+        self.storage.note_look(now, self._shown)
         leaving = {each for each in gone & set(progress.relation_ids) if each not in self._leaving}
         if new := self._leaving.unknown(leaving):
             self._leaving.leave(new, shown_xid(self._connection) if self.only_looks else self.next_xid())
@@ -239,13 +235,13 @@ class SourceWatch:
             OperatorError, RetryableError: as ``look``.
         """
         self._look_at(relation_id, xid)
-        self.doubts.announce_key(relation_id)
+        self.storage.announce_key(relation_id)
 
     def _look_at(self, relation_id: int, xid: int) -> None:
         """Each table is looked at by itself, unless a look at all of them shows the transaction that is being read:
         what altered the table before is in that look, too."""
         is_shown = self._shown is not None and self._shown.contains_received(xid)
-        if is_shown and self.doubts.knows_partitions_of(relation_id) and not self.doubts.awaits(relation_id):
+        if is_shown and self.stream_facts.partitions.knows_all_of(relation_id) and not self.storage.awaits(relation_id):
             return
         self._looks_singly += 1
         if self._looks_singly > _SINGLY_MAX:
@@ -264,7 +260,7 @@ class SourceWatch:
     def _compare_storage(self, relation_ids: Iterable[int], snapshot: Snapshot | None) -> None:
         """A table that is gone leaves with the next cut, whatever comes of it: it may have been altered before it was
         dropped, and nobody can say any more how (I8)."""
-        gone = self.doubts.compare_storage(relation_ids, snapshot)
+        gone = self.storage.compare(relation_ids, snapshot)
         self.gone |= gone
         self._leaving.leave_at_once(gone)
 
@@ -284,7 +280,7 @@ class SourceWatch:
             RetryableError: a server is away, or does not know the topic yet.
         """
         taken = self.baseline([table], self._connection).tables[table.relation_id]
-        return self.doubts.with_empty_partitions(taken)
+        return self.stream_facts.with_empty_partitions(taken)
 
     def refuse_copy(self, table: PublishedTable) -> None:
         """Refuse to copy a table that cannot be followed as it is, or not all of whose rows are followed.

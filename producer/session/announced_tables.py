@@ -37,10 +37,10 @@ class AnnouncedTables:
         """A Relation came: that of a partition comes behind its root's, whose next change is one of its rows."""
         if is_ddl_table(relation.namespace, relation.name):
             return
-        self._watch.doubts.announce(relation.relation_id)
+        self._watch.stream_facts.announce(relation.relation_id)
         root = self._followed.root_of(relation.relation_id)
         if root is not None:
-            self._watch.doubts.announce_partition(relation.relation_id, root)
+            self._watch.stream_facts.announce_partition(relation.relation_id, root)
             self._announced.add(root)
 
     def take(self, relation_id: int) -> bool:

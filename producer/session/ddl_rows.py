@@ -81,7 +81,7 @@ class DdlRows:
                 self._trouble.leave(record, transaction.position, reason)
 
     def _left_by(self, told: ToldDdl) -> Iterator[tuple[int, OperatorError]]:
-        doubts, known = self._watch.doubts, self._out.tracker.progress.tables
+        facts, known = self._watch.stream_facts, self._out.tracker.progress.tables
         current = {
             each
             for each, table in known.items()
@@ -90,22 +90,22 @@ class DdlRows:
         if told.event == REWRITE:
             enums = NO_ENUMS if told.keeps_values else self._labels_cast(told)
             if enums is not None:
-                doubts.tell_rewrite(told.relation_id, told.file, enums)
+                facts.tell_rewrite(told.relation_id, told.file, enums)
                 return
             yield from self._rewritten(current & told.tables)
         elif told.event == PARTITIONS:
-            with_rows = any(doubts.may_bring_rows(each) for each in told.attached)
+            with_rows = any(facts.partitions.may_bring_rows(each) for each in told.attached)
             for each in current & told.tables:
-                if with_rows or doubts.has_partition(each, told.gone):
+                if with_rows or facts.has_partition(each, told.gone):
                     yield each, partitions_changed(self._name(each))
         elif told.event == END:
-            doubts.tell_file(told.relation_id, told.file)
+            facts.tell_file(told.relation_id, told.file)
             if reads_otherwise(self._types_of(told.relation_id), told.types):
                 yield from self._rewritten(current & {told.relation_id})
             self._types[told.relation_id] = told.types
         else:
             for each in current - told.gone:
-                if doubts.has_partition(each, told.gone):
+                if facts.has_partition(each, told.gone):
                     yield each, partitions_changed(self._name(each))
 
     def _rewritten(self, relation_ids: Iterable[int]) -> Iterator[tuple[int, OperatorError]]:

@@ -72,11 +72,11 @@ class TableTrouble:
 
     def truncate(self, relation_ids: Iterable[int], transaction: OpenTransaction) -> None:
         """The stream brings a TRUNCATE of these tables."""
-        self._watch.doubts.truncate(relation_ids, transaction.begin.xid)
+        self._watch.stream_facts.truncate(relation_ids, transaction.begin.xid)
 
     def write(self, relation_id: int, transaction: OpenTransaction) -> None:
         """The stream brings a change of this table, the first one behind a TRUNCATE at least."""
-        self._watch.doubts.write(relation_id, transaction.begin.xid)
+        self._watch.stream_facts.write(relation_id, transaction.begin.xid)
 
     def end_at(self, lsn: Lsn) -> None:
         """The open batch ends there: its cut says of which tables that is the last LSN.
@@ -84,11 +84,13 @@ class TableTrouble:
         All that committed before ``lsn`` is in this cut or an earlier one, so none of their events is behind this
         barrier.
         """
+        self._watch.storage.pass_to(lsn)
         for relation_id, reason in self._watch.doubts.take(lsn).items():
             self._leave_at(relation_id, Position(lsn, 0), reason)
 
     def split_at(self, position: Position) -> None:
         """The open batch ends there, inside a transaction: what comes behind it is not read with its rows again."""
+        self._watch.storage.explain_labels()
         for relation_id, reason in self._watch.doubts.take_mislabelled().items():
             self._leave_at(relation_id, position, reason)
 

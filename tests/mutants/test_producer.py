@@ -57,9 +57,9 @@ from walbridge.producer.guards import start
 from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
 from walbridge.producer.guards.doubts import altered_types, dropped_expressions
 from walbridge.producer.guards.doubts.added_values import AddedValues
-from walbridge.producer.guards.doubts.doubts import Doubts
 from walbridge.producer.guards.doubts.keys_made_again import KeysMadeAgain
 from walbridge.producer.guards.doubts.partition_rows import PartitionRows
+from walbridge.producer.guards.doubts.storage_comparison import StorageComparison
 from walbridge.producer.guards.leaving_tables import LeavingTables
 from walbridge.producer.kafka import published_offsets
 from walbridge.producer.kafka.deliveries import Deliveries
@@ -218,7 +218,7 @@ NOTICED = {
         test_column_numbers.test_value_of_older_rows_is_recorded_with_a_column_that_came_and_holds_on,
     ),
     "a column is remembered before what older rows have in it is told": Noticed(
-        Mutant(Doubts.compare_storage, " or relation_id in held", ""),
+        Mutant(StorageComparison.compare, " or relation_id in held", ""),
         test_doubts.test_column_with_a_value_is_told_before_its_files_are_remembered,
     ),
     "a column that was told without what older rows have in it is no doubt": Noticed(

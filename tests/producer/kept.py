@@ -21,6 +21,8 @@ from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.kafka_record import Headers
 from walbridge.producer.guards.altered_tables import AlteredTable
 from walbridge.producer.guards.doubts.doubts import Doubts
+from walbridge.producer.guards.doubts.storage_comparison import StorageComparison
+from walbridge.producer.guards.doubts.stream_facts import StreamFacts
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.asked_topics import AskedTopics
 from walbridge.producer.kafka.control_topics import MetadataWriter
@@ -228,6 +230,8 @@ class Watch:
         self.altered: dict[int, AlteredTable] = {}
         self.names: dict[int, tuple[str, str]] = {}
         self.doubts: Doubts
+        self.stream_facts: StreamFacts
+        self.storage: StorageComparison
         self.awaits = False
         """Whether what comes next may end a doubt."""
         self.fault: Exception | None = None
@@ -342,7 +346,11 @@ class Kept:
         self.tables = Tables(
             self.settings, CONNECTION, cast(TopicAdmin, self.admin), self.cache, metadata, publisher, "shop"
         )
-        self.kept_watch.doubts = Doubts(self.settings, CONNECTION, self.tables, self.tracker)
+        self.kept_watch.doubts = doubts = Doubts(self.settings, self.tables, self.tracker)
+        self.kept_watch.stream_facts = StreamFacts(self.settings, CONNECTION, self.tables, self.tracker, doubts)
+        self.kept_watch.storage = StorageComparison(
+            self.settings, CONNECTION, self.tables, self.tracker, self.kept_watch.stream_facts, doubts
+        )
 
     @property
     def last(self) -> Batch:

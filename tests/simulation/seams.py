@@ -202,7 +202,7 @@ def _replacements(
             "publications_named": lambda connection, names: dict.fromkeys(names, 1),
         },
         "walbridge.producer.guards.altered_tables": {"tables_facts": lambda *_: ({}, None)},
-        "walbridge.producer.guards.doubts.doubts": {
+        "walbridge.producer.guards.doubts.storage_comparison": {
             "table_storages": lambda _, asked, *__: dict.fromkeys(asked, TableStorage(()))
         },
         "walbridge.producer.guards.doubts.new_labels": {"enum_labels": lambda *_: {}},

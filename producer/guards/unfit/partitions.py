@@ -1,7 +1,7 @@
 """Partitions whose changes are never sent, or not what the identity of their published root says of them. Pure.
 
 In: the trees as they are. Out: refusals: a change of key would pass for an update, or a column that was not logged for
-null (I5, I6). Partitions that come and go with rows are doubts (``doubts.py``).
+null (I5, I6). Partitions that come and go with rows are doubts (``partition_rows.py``).
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -14,15 +14,14 @@ import pytest
 from tests.producer.kept import CONNECTION, ITEMS, ORDERS, SETTINGS, XID, Kept, catalogue, relation
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.guards import altered_tables, look_pace, sent_changes, source_watch, taken_baseline
+from walbridge.producer.guards import altered_tables, look_pace, memberships, sent_changes, source_watch, taken_baseline
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.doubts import (
     added_values,
     altered_columns,
-    doubts,
-    memberships,
     new_labels,
     partition_rows,
+    storage_comparison,
 )
 from walbridge.producer.guards.look_pace import INTERVAL_S
 from walbridge.producer.guards.source_watch import SourceWatch
@@ -87,8 +86,8 @@ class Watched(Kept):
             patch.setattr(memberships, "with_generated_columns", lambda *_: self.generated)
             patch.setattr(look_pace, "catalog_digest", lambda *_: self.digest)
             patch.setattr(taken_baseline, "table_storages", lambda *_: self.storages)
-            patch.setattr(doubts, "table_storages", lambda _, asked, *__: self.storages_of(asked))
-            patch.setattr(doubts, "insert_lsn", lambda *_: self.insert_lsn)
+            patch.setattr(storage_comparison, "table_storages", lambda _, asked, *__: self.storages_of(asked))
+            patch.setattr(storage_comparison, "insert_lsn", lambda *_: self.insert_lsn)
             patch.setattr(added_values, "added_columns", lambda *_: self.added)
             patch.setattr(altered_columns, "used_types", lambda *_: self.used)
             patch.setattr(new_labels, "enum_labels", lambda *_: self.enum_labels)

@@ -94,7 +94,7 @@ class RequestedTables:
         followed = {each for each in doubted if each in tables and tables[each].state == CURRENT}
         option = {READ_OPTION: str(read.next_offset)}
         if followed or doubts.has_untold(READ_OPTION):
-            doubts.find_unequal(followed, option)
+            doubts.add_unequal(followed, option)
         else:
             self._tracker.remember_options(option)
 

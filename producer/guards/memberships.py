@@ -22,7 +22,7 @@ from walbridge.producer.relations.tables import Tables
 
 
 class Memberships:
-    """Those of one session."""
+    """The comparisons of one session."""
 
     def __init__(self, connection: SqlConnection, tables: Tables, tracker: ProgressTracker, doubts: Doubts) -> None:
         self._connection, self._name = connection, tables.versions.name
