@@ -21,11 +21,11 @@ from pyspark.sql import SparkSession
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.errors import OperatorError, TableError, copy_command
 from walbridge.schemas.position import format_lsn
-from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.apply.appliers import LOCAL, Appliers
+from walbridge.spark_consumer.apply.appliers import LOCAL
 from walbridge.spark_consumer.apply.apply import apply_table
 from walbridge.spark_consumer.apply.copy_builds import CopyBuilds
+from walbridge.spark_consumer.apply.job_lake import job_lake
 from walbridge.spark_consumer.between_plans import BetweenPlans
 from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance
 from walbridge.spark_consumer.delta.maintenance.purge import Purge
@@ -68,16 +68,13 @@ class PlanRunner:
         self._kafka, self._metadata, self._metrics, self._pace = kafka, metadata, metrics, pace
         self._pipeline, self._threads = settings.name, settings.lake.apply_threads
         self._stops_at_trouble = settings.lake.on_table_error == "stop"
-        self._lake = settings.lake.path.rstrip("/")
-        self._storage_options = flatten(settings.lake.storage_options)
-        self._tells_all = settings.postgres.origin == "any"
-        self._appliers = Appliers.of(settings, spark)
+        self._lake = lake = job_lake(settings, spark)
         self._spark = spark
         self._requests = CopyRequests(spark, kafka, settings)
         left = LeftTables(kafka, settings.name) if settings.lake.dropped_tables == "drop" else None
-        self.manifest = Manifest(self._lake, settings.name, self._storage_options, settings.formerly)
-        purge = Purge(spark) if self._appliers.setting != LOCAL else None
-        self._maintenance = Maintenance(self._lake, self.manifest, settings, purge=purge)
+        self.manifest = Manifest(lake.path, settings.name, lake.storage_options, settings.formerly)
+        purge = Purge(spark) if lake.appliers.setting != LOCAL else None
+        self._maintenance = Maintenance(lake.path, self.manifest, settings, purge=purge)
         builds = CopyBuilds(spark, kafka, open_log, self._apply_table)
         self._between = BetweenPlans(
             self.manifest,
@@ -226,17 +223,7 @@ class PlanRunner:
             return heads, [each for each in results if isinstance(each, TableTrouble)]
 
     def _apply_table(self, records: TableRecords, relations: Relations, table: TablePlan, plan: Plan) -> TableHead:
-        return apply_table(
-            self._lake,
-            records,
-            relations,
-            table,
-            plan,
-            self._pipeline,
-            storage_options=self._storage_options,
-            tells_all=self._tells_all,
-            appliers=self._appliers,
-        )
+        return apply_table(self._lake, records, relations, table, plan)
 
 
 def _is_archive(relations: Relations, trouble: TableTrouble) -> bool:

@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.apply.arrow_spool import Spool
 from walbridge.spark_consumer.apply.key_bounds import KeyBounds
+from walbridge.spark_consumer.delta.by_spark.merge import merge_by_spark
 from walbridge.spark_consumer.delta.commit import Commit, Matches
 from walbridge.spark_consumer.delta.dialect import DELTA_RS, SPARK, Dialect
-from walbridge.spark_consumer.delta.spark_merge import merge_by_spark
 from walbridge.spark_consumer.delta.table import LakeTable, Merge
 from walbridge.spark_consumer.delta.table_faults import NotShared
 from walbridge.spark_consumer.errors import not_shared

@@ -19,10 +19,10 @@ from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.avro.framing import TOMBSTONE
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import TableError
-from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.changes import write_changes
 from walbridge.spark_consumer.apply.existence import Existence, refuse_other_matches
 from walbridge.spark_consumer.apply.head import is_untouched, segments_done
+from walbridge.spark_consumer.apply.job_lake import JobLake
 from walbridge.spark_consumer.apply.reshape import reshape
 from walbridge.spark_consumer.delta.commit import CREATE, RESTORE, SHAPE, Commit
 from walbridge.spark_consumer.delta.shared_files import seen_by_driver
@@ -46,33 +46,24 @@ HISTORY_PER_SEGMENT = 8
 
 
 def apply_table(
-    lake: str,
+    lake: JobLake,
     records: TableRecords,
     relations: Mapping[str, RelationRecord],
     table_plan: TablePlan,
     plan: Plan,
-    pipeline: str,
-    *,
-    storage_options: dict[str, str],
-    tells_all: bool = True,
-    appliers: Appliers | None = None,
 ) -> TableHead:
     """Apply a plan to one table; again after a crash, with the same result.
 
     Args:
         records: the plan's records of the table's topic.
         relations: by schema id.
-        tells_all: the source tells all its changes, also those that came to it by replication.
-        appliers: delta-rs alone, unless others are given.
 
     Raises:
         TableError: an unknown schema id, undecodable records, values that cannot be known, a
             table that was removed, damaged or rolled back, a type change that needs a copy.
         OperatorError: executors that are to write do not share the lake's folder.
     """
-    application = Application(
-        lake, records, relations, table_plan, plan, pipeline, storage_options, tells_all, appliers or Appliers()
-    )
+    application = Application(lake, records, relations, table_plan, plan)
     for _ in range(ATTEMPTS_MAX):
         try:
             return application.apply()
@@ -81,7 +72,7 @@ def apply_table(
             continue
         except NotShared as error:
             application.put_back()
-            application.appliers.leave_executors(error)
+            lake.appliers.leave_executors(error)
         except Exception as error:
             if is_lost_file(error):
                 raise TableError(f"the lake's table {application.path} has lost files, or they are damaged") from error
@@ -96,27 +87,20 @@ def apply_table(
 class Application:
     """One plan on one table."""
 
-    lake: str
+    lake: JobLake
     records: TableRecords
     relations: Mapping[str, RelationRecord]
     table_plan: TablePlan
     plan: Plan
-    pipeline: str
-    storage_options: dict[str, str]
-    tells_all: bool
-    appliers: Appliers
 
     @property
     def path(self) -> str:
         return self.table_plan.path
 
-    def _uri(self, path: str) -> str:
-        return f"{self.lake.rstrip('/')}/{path}"
-
     @property
     def commit(self) -> Commit:
         """What every commit of this plan on this table says of itself."""
-        app_id = f"{self.pipeline}/{self.plan.epoch}/{self.table_plan.relation_id}"
+        app_id = f"{self.lake.pipeline}/{self.plan.epoch}/{self.table_plan.relation_id}"
         # A plan of that cut is another one: it has other records, in other segments.
         of_cut = f"copy-{self.plan.to_cut}" if self.table_plan.beside else str(self.plan.to_cut)
         return Commit(plan=f"{app_id}/{of_cut}", app_id=app_id)
@@ -136,14 +120,14 @@ class Application:
             if table is None:
                 kill_point("apply:before-create")
                 created = replace(self.commit, step=CREATE)
-                table = LakeTable.create(self._uri(path), shape.fields, created, self.storage_options)
+                table = LakeTable.create(self.lake.uri(path), shape.fields, created, self.lake.storage_options)
                 kill_point("apply:table-created")
             # One that empties the table overwrites its columns with its rows.
             if not segment.empties:
                 before = self._shape_before(segment.index)
-                reshape(table, shape, before, replace(commit, step=SHAPE), self.appliers)
+                reshape(table, shape, before, replace(commit, step=SHAPE), self.lake.appliers)
                 kill_point("apply:table-reshaped")
-            write_changes(table, self.records, shape, segment, commit, existence, self.appliers)
+            write_changes(table, self.records, shape, segment, commit, existence, self.lake.appliers)
             kill_point("apply:segment-applied")
         assert table is not None
         return self._head(path, table)
@@ -174,7 +158,7 @@ class Application:
 
     def _open(self, path: str) -> LakeTable | None:
         try:
-            return LakeTable.open(self._uri(path), self.storage_options)
+            return LakeTable.open(self.lake.uri(path), self.lake.storage_options)
         except DamagedTable as error:
             raise self._lost(f"cannot be opened: {error.how}") from error
 
@@ -214,7 +198,7 @@ class Application:
             TableError: this plan found already that it does not, and was killed before it said so.
         """
         table = self._relation(self.table_plan.segments[-1].schema_id).table
-        if table.is_root or table.is_archive or not (self.tells_all and self.table_plan.follows_source):
+        if table.is_root or table.is_archive or not (self.lake.tells_all and self.table_plan.follows_source):
             return Existence.UNKNOWN
         for commit in commits:
             if commit.plan == self.commit.plan and commit.expected is not None:

@@ -4,8 +4,8 @@ In: the plan of an ended copy, or of what came behind one that is written (``pla
 head, or the error that ended it; whoever asks between two plans gets it. Nothing here writes to ``_cuts``: until a row
 names the head nobody has seen it, so a thread that is left, or dies with its process, leaves nothing that counts (I8).
 
-The thread ends by itself: its waits are those of a plan's steps. Who wants it ended asks, and it ends behind the piece,
-slice or Spark job that is in work. It is a daemon, so that no process waits for it at its end.
+The thread ends by itself: its waits are those of a plan's steps. It can be asked to end earlier, and then ends behind
+the piece, slice or Spark job that is in work. It is a daemon, so that no process waits for it at its end.
 """
 
 import threading

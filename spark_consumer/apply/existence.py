@@ -1,4 +1,4 @@
-"""Whether the lake holds the row of a change: what operations tell of it, and whether it came out so.
+"""Whether the lake holds the row of a change: what operations say of it, and whether the merge confirms that.
 
 In: folded rows, and what a merge found. Out: the rows to be expected, or a stop. The first event of a key in a
 segment is ``c`` exactly if the table held no such row before, as long as the table equals the source where the

@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
 from walbridge.runtime.kill_points import kill_point
+from walbridge.spark_consumer.delta.by_spark.commit import append_by_spark
 from walbridge.spark_consumer.delta.columns import arrow_schema
 from walbridge.spark_consumer.delta.commit import SHAPE, Commit
-from walbridge.spark_consumer.delta.spark_commit import append_by_spark
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape

@@ -6,13 +6,11 @@ commit, so that repeating it changes nothing (I5). Values that stand as texts in
 their column's name, so they follow its rename and go with it; where their column is a text from now on,
 they are values of it.
 
-A value that older rows have is right for every row that is there: who adds a column keeps all others
-from the table, so what was written before it was committed before it, and what is written after it
-comes behind the barrier that begins the shape (I8).
+A value that older rows have is right for every row that is there: ADD COLUMN locks the table, so what was written
+before it was committed before it, and what is written after it comes behind the barrier that begins the shape (I8).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,10 +18,10 @@ import pyarrow.compute as pc
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.topics import LAKE_STRUCT
 from walbridge.spark_consumer.apply.appliers import Appliers
-from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
+from walbridge.spark_consumer.delta.by_spark.rewrite import prints_as_postgres, rewrite_by_spark, takes_types
+from walbridge.spark_consumer.delta.columns import LakeField, Rewrite, arrow_schema
 from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.dialect import DELTA_RS
-from walbridge.spark_consumer.delta.spark_rewrite import prints_as_postgres, rewrite_by_spark, takes_types
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold.kept_values import becomes_text, changes_zone
 from walbridge.spark_consumer.fold.older_values import OlderValue, older_values
@@ -84,15 +82,16 @@ def _rewrite(
     values = {name: older[name].value for name in new if name in older}
     texts = {new[name]: text for name in values if (text := older[name].text) is not None}
     spark = appliers.rewrites(table)
-    is_spark_able = takes_types(table, [field for field, _ in columns]) and prints_as_postgres(table, into_text)
+    rewrite = Rewrite(columns, STRUCT, values, renames, into_text, texts)
+    is_spark_able = takes_types(table, rewrite.fields) and prints_as_postgres(table, into_text)
     if spark is not None and is_spark_able:
-        rewrite_by_spark(spark, table, columns, STRUCT, values, renames, texts, into_text, commit)
+        rewrite_by_spark(spark, table, rewrite, commit)
         return
-    schema = arrow_schema([*[field for field, _ in columns], STRUCT])
+    schema = arrow_schema([*rewrite.fields, STRUCT])
     # Aliases, because a name may be another column's in the other shape.
     selected = [f"{_selected(origin.name, into_text)} AS o{place}" for place, (_, origin) in enumerate(stay)]
     rows = table.query(f"SELECT {', '.join([*selected, f'{DELTA_RS.quoted(LAKE_STRUCT)} AS own'])} FROM target")
-    batches = _rewritten(rows, columns, schema, values, renames, texts)
+    batches = _rewritten(rows, rewrite, schema)
     table.overwrite(pa.RecordBatchReader.from_batches(schema, batches), commit)
 
 
@@ -109,26 +108,16 @@ def _text_of(name: str) -> str:
     return f"map_extract({DELTA_RS.quoted(LAKE_STRUCT)}['exceptional'], {DELTA_RS.literal(name)})[1]"
 
 
-def _rewritten(
-    rows: pa.RecordBatchReader,
-    columns: Sequence[tuple[LakeField, str | None]],
-    schema: pa.Schema,
-    values: Mapping[str, Any],
-    renames: Mapping[str, str],
-    texts: Mapping[str, str],
-) -> Iterator[pa.RecordBatch]:
-    new = {
-        field.name: pa.scalar(values.get(field.name), schema.field(field.name).type)
-        for field, origin in columns
-        if origin is None
-    }
+def _rewritten(rows: pa.RecordBatchReader, rewrite: Rewrite, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    values = rewrite.values
+    new = {field.name: pa.scalar(values.get(field.name), schema.field(field.name).type) for field in rewrite.added}
     for batch in rows:
         old = iter(batch.columns)
         arrays = [
             pa.repeat(new[field.name], batch.num_rows) if origin is None else next(old).cast(schema.field(place).type)
-            for place, (field, origin) in enumerate(columns)
+            for place, (field, origin) in enumerate(rewrite.columns)
         ]
-        struct = _with_texts(next(old).cast(schema.field(-1).type), renames, texts)
+        struct = _with_texts(next(old).cast(schema.field(-1).type), rewrite.renames, rewrite.texts)
         yield pa.RecordBatch.from_arrays([*arrays, struct], schema=schema)
 
 

@@ -8,8 +8,8 @@ PostgreSQL rewrites no row where the new type reads the bytes of the old one (``
 constraints, timestamps with and without a zone while ``TimeZone`` is UTC, and modifiers whose cast is known to do
 nothing (``varchar_support``, ``varbit_support``, ``numeric_support``, ``interval_support``, ``TemporalSimplify``).
 All of these are followed where the text stays, too: not ``cidr`` to ``inet``, ``xml`` to ``text``, ``oid`` to ``int4``.
-What it rewrites is seen by the producer in the table's files, whatever is said here, and copied; but for casts that
-are told to keep every value (``producer/guards/doubts/kept_casts.py``), all of which have their place here.
+What it rewrites the producer sees in the table's files, whatever is said here, and copies; except for casts that
+are known to keep every value (``producer/guards/doubts/kept_casts.py``), all of which have their place here.
 """
 
 from collections.abc import Callable, Mapping

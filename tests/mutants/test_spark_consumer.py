@@ -27,8 +27,9 @@ from tests.spark_consumer.plan import (
 from tests.spark_consumer.plan.cuts import HEAD
 from walbridge.schemas.control import cut
 from walbridge.spark_consumer import resumption
+from walbridge.spark_consumer.apply import job_lake
 from walbridge.spark_consumer.delta.maintenance import unnamed_files
-from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance
+from walbridge.spark_consumer.delta.maintenance.old_files import OldFiles
 from walbridge.spark_consumer.delta.manifest import manifest_reader
 from walbridge.spark_consumer.job import Job
 from walbridge.spark_consumer.kafka import change_reader
@@ -104,7 +105,7 @@ NOTICED = {
         ),
     ),
     "rows that were never told are missed": Noticed(
-        Mutant(PlanRunner.__init__, 'settings.postgres.origin == "any"', "True"),
+        Mutant(job_lake.job_lake, 'settings.postgres.origin == "any"', "True"),
         in_lake(
             test_job_in_memory.test_a_row_that_was_never_told_is_changed_only_where_the_source_does_not_tell_all, "none"
         ),
@@ -114,7 +115,7 @@ NOTICED = {
         test_plan_limits.test_transactions_of_a_plan_come_after_all_of_the_plan_before,
     ),
     "the version that readers take now is deleted": Noticed(
-        Mutant(Maintenance._delete_expired, "self._published_versions(path)", "[]"),
+        Mutant(OldFiles._delete_expired, "self._published_versions(path)", "[]"),
         tidied(test_maintenance.test_version_that_readers_take_now_is_kept_whatever_the_clocks_say, "published"),
     ),
     "a file is deleted that a named version holds": Noticed(
@@ -131,14 +132,14 @@ NOTICED = {
     ),
     "versions that old rows name are deleted": Noticed(
         Mutant(
-            Maintenance._delete_expired,
+            OldFiles._delete_expired,
             "max(self._retention.hours_for, now - oldest)",
             "min(self._retention.hours_for, now - oldest)",
         ),
         tidied(test_maintenance.test_files_are_kept_as_long_as_the_oldest_row_that_may_name_them),
     ),
     "files are deleted as soon as they are replaced": Noticed(
-        Mutant(Maintenance._delete_expired, "int(kept.total_seconds()) // 3600", "0"),
+        Mutant(OldFiles._delete_expired, "int(kept.total_seconds()) // 3600", "0"),
         tidied(test_maintenance.test_files_are_kept_for_the_retention_and_an_hour),
     ),
     "an open plan is finished over versions that may hold it": Noticed(

@@ -27,6 +27,7 @@ from walbridge.schemas.table_schema import Column, TableSchema
 from walbridge.schemas.topics import data_topic, table_path
 from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.apply import apply_table
+from walbridge.spark_consumer.apply.job_lake import JobLake
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.kafka.change_reader import PlannedRecords, TableRecords
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
@@ -178,15 +179,11 @@ def applied(
 ) -> TableHead:
     """Apply one table's part of a plan; without Spark where none is given."""
     return apply_table(
-        str(lake),
+        JobLake(str(lake), PIPELINE, tells_all=tells_all, appliers=appliers or Appliers()),
         log.on_driver(part.topic) if spark is None else table_records(log.frame(spark), part),
         {each.schema_id: each for each in relations},
         part,
         plan_of(to_cut, [part], len(log.rows)),
-        PIPELINE,
-        storage_options={},
-        tells_all=tells_all,
-        appliers=appliers,
     )
 
 

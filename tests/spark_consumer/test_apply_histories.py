@@ -26,6 +26,7 @@ from tests.spark_consumer.world import (
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.apply import apply_table
+from walbridge.spark_consumer.apply.job_lake import JobLake
 from walbridge.spark_consumer.fold import large_values, segment_rows
 from walbridge.spark_consumer.kafka import change_reader, slices
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
@@ -95,11 +96,8 @@ class Follower:
         self.head = head
 
     def _apply(self, records: TableRecords, relations: Mapping[str, RelationRecord], plan: Plan) -> TableHead:
-        return apply_table(
-            *(str(self.lake), records, relations, plan.tables[0], plan, PIPELINE),
-            storage_options={},
-            appliers=self.appliers,
-        )
+        lake = JobLake(str(self.lake), PIPELINE, appliers=self.appliers)
+        return apply_table(lake, records, relations, plan.tables[0], plan)
 
     def rows(self) -> list[dict[str, Any]]:
         assert self.head is not None

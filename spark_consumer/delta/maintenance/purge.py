@@ -26,11 +26,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from walbridge.spark_consumer.delta.by_spark.commit import FILE_ROWS_MAX, path_for_spark
 from walbridge.spark_consumer.delta.commit import RESTORE, Commit
 from walbridge.spark_consumer.delta.dialect import SPARK
 from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, adds_at
 from walbridge.spark_consumer.delta.shared_files import lost_since
-from walbridge.spark_consumer.delta.spark_commit import FILE_ROWS_MAX, path_for_spark
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.delta.table_faults import ConcurrentCommit, VersionGone
 

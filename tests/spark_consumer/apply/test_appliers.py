@@ -22,8 +22,8 @@ from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.apply import appliers as appliers_module
 from walbridge.spark_consumer.apply.appliers import Appliers, rewritten_bytes
 from walbridge.spark_consumer.apply.key_bounds import KeyBounds
+from walbridge.spark_consumer.delta.by_spark.merge import merge_by_spark
 from walbridge.spark_consumer.delta.commit import Commit
-from walbridge.spark_consumer.delta.spark_merge import merge_by_spark
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.plan.plan import TableHead
 

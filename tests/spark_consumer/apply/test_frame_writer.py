@@ -22,9 +22,9 @@ from walbridge.schemas.errors import TableError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.apply import frame_writer
 from walbridge.spark_consumer.apply.appliers import Appliers
+from walbridge.spark_consumer.delta.by_spark.commit import append_by_spark
 from walbridge.spark_consumer.delta.columns import arrow_schema
 from walbridge.spark_consumer.delta.commit import Commit
-from walbridge.spark_consumer.delta.spark_commit import append_by_spark
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold import segment_rows
 from walbridge.spark_consumer.kafka import change_reader, slices

@@ -14,8 +14,8 @@ from walbridge.lake import tables_at
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.lake_path import refuse_misread
 from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.delta.by_spark.commit import path_for_spark
 from walbridge.spark_consumer.delta.dialect import SPARK
-from walbridge.spark_consumer.delta.spark_commit import path_for_spark
 
 READ = "a b!\"$&'()*+,-.:;<=>@_{}~é日😀%zz%"
 """Also ``#`` and ``?``, where no ``file://`` stands before it."""

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from tests.spark_consumer.delta.set_by_others import UNWRITABLE, WRITABLE, constrain, set_features
 from walbridge.schemas.errors import TableError
+from walbridge.spark_consumer.delta.by_spark.commit import append_by_spark
 from walbridge.spark_consumer.delta.columns import LakeField
 from walbridge.spark_consumer.delta.commit import Commit
-from walbridge.spark_consumer.delta.spark_commit import append_by_spark
 from walbridge.spark_consumer.delta.table import LakeTable, Merge
 from walbridge.spark_consumer.delta.table_features import _WRITABLE
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark_consumer.delta.maintenance.test_maintenance import Clock, publish
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.delta.maintenance import log_trim, maintenance
+from walbridge.spark_consumer.delta.maintenance import log_trim, maintenance, old_files
 from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, contents_at
 from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
@@ -83,9 +83,11 @@ def test_kept_versions_of_a_table_that_two_engines_write_are_readable_by_both_an
     lake: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I8: log, vectors and data files; also after somebody's VACUUM, and for the next commits of both."""
-    for name, value in {"COMMITS_BETWEEN_VISITS": 1, "COMMITS_BETWEEN_TRIMS": 1, "MANIFEST_ROWS_MAX": 1}.items():
-        monkeypatch.setattr(maintenance, name, value)
-    monkeypatch.setattr(maintenance, "GAP_S", 600)
+    monkeypatch.setattr(maintenance, "COMMITS_BETWEEN_VISITS", 1)
+    monkeypatch.setattr(maintenance, "MANIFEST_ROWS_MAX", 1)
+    monkeypatch.setattr(old_files, "COMMITS_BETWEEN_TRIMS", 1)
+    for module in (maintenance, old_files):
+        monkeypatch.setattr(module, "GAP_S", 600)
     monkeypatch.setattr(log_trim, "TOMBSTONES_MAX", 0)
     clock = Clock()
     table = Marked(lake, spark, clock)
@@ -105,7 +107,8 @@ def test_kept_versions_of_a_table_that_two_engines_write_are_readable_by_both_an
         b"of a task that was killed"
     )
     table.grow_old()
-    monkeypatch.setattr(maintenance, "READERS_HOUR", timedelta(0))
+    for module in (maintenance, old_files):
+        monkeypatch.setattr(module, "READERS_HOUR", timedelta(0))
     for _ in range(3):
         tidying.after_plan([])
         tidying.after_plan([PATH])

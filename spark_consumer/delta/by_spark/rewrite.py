@@ -6,8 +6,7 @@ head.
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,10 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField
 
-from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
+from walbridge.spark_consumer.delta.by_spark.commit import FILE_ROWS_MAX, committed_by_spark, spark_path
+from walbridge.spark_consumer.delta.columns import LakeField, Rewrite, arrow_schema
 from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.dialect import SPARK
-from walbridge.spark_consumer.delta.spark_commit import FILE_ROWS_MAX, committed_by_spark, spark_path
 from walbridge.spark_consumer.delta.table import LakeTable
 
 _TEXTS = "exceptional"
@@ -43,53 +42,33 @@ def _has_zoneless(fields: Iterable[LakeField]) -> bool:
     return any("timestamp_ntz" in json.dumps(field.type) for field in fields)
 
 
-def rewrite_by_spark(
-    spark: SparkSession,
-    table: LakeTable,
-    columns: Sequence[tuple[LakeField, str | None]],
-    struct: LakeField,
-    values: Mapping[str, Any],
-    renames: Mapping[str, str],
-    texts: Mapping[str, str],
-    into_text: Mapping[str, str],
-    commit: Commit,
-) -> None:
+def rewrite_by_spark(spark: SparkSession, table: LakeTable, rewrite: Rewrite, commit: Commit) -> None:
     """Overwrite the table.
-
-    Args:
-        columns: each new one with the old one's name, None where rows have what ``values`` has for it, or null.
-        struct: our own column, which comes last.
-        renames: names of columns in Postgres, as they were and as they are, of those that stay.
-        into_text: decimals of the table that are to be texts, each with its name in Postgres; their other texts, such
-            as NaN, become values.
-        texts: what all rows get among the texts of ``struct``, by the column's name in Postgres.
 
     Raises:
         ConcurrentCommit: another program committed to the table meanwhile.
     """
-    new = [field for field, origin in columns if origin is None]
+    new, columns, struct = rewrite.added, rewrite.columns, rewrite.struct
     schema = arrow_schema(new)
-    row = pa.Table.from_pylist([{field.name: values.get(field.name) for field in new}], schema)
+    row = pa.Table.from_pylist([{field.name: rewrite.values.get(field.name) for field in new}], schema)
     found = spark.read.format("delta").option("versionAsOf", table.version).load(spark_path(table))
-    old = [
-        _read(origin, into_text, struct).alias(f"o{at}") for at, (_, origin) in enumerate(columns) if origin is not None
-    ]
+    old = [_read(origin, rewrite).alias(f"o{at}") for at, (_, origin) in enumerate(columns) if origin is not None]
     rows = found.select(*old, F.col(SPARK.quoted(struct.name)).alias("own"))
     if new:
         named = row.rename_columns([f"o{at}" for at, (_, origin) in enumerate(columns) if origin is None])
         constants = spark.createDataFrame(named, from_arrow_schema(named.schema, prefer_timestamp_ntz=True))
         rows = rows.crossJoin(F.broadcast(constants))
-    changed = F.col("own").withField(_TEXTS, _texts(F.col(f"own.{_TEXTS}"), renames, texts))
+    changed = F.col("own").withField(_TEXTS, _texts(F.col(f"own.{_TEXTS}"), rewrite))
     selected = [_as(F.col(f"o{at}"), field) for at, (field, _) in enumerate(columns)]
     _overwrite(table, rows.select(*selected, _as(changed, struct)), commit)
 
 
-def _read(name: str, into_text: Mapping[str, str], struct: LakeField) -> Column:
+def _read(name: str, rewrite: Rewrite) -> Column:
     column = F.col(SPARK.quoted(name))
-    if name not in into_text:
+    if name not in rewrite.into_text:
         return column
-    texts = F.col(f"{SPARK.quoted(struct.name)}.{_TEXTS}")
-    return F.coalesce(column.cast("string"), F.element_at(texts, F.lit(into_text[name])))
+    texts = F.col(f"{SPARK.quoted(rewrite.struct.name)}.{_TEXTS}")
+    return F.coalesce(column.cast("string"), F.element_at(texts, F.lit(rewrite.into_text[name])))
 
 
 def _as(column: Column, field: LakeField) -> Column:
@@ -97,8 +76,9 @@ def _as(column: Column, field: LakeField) -> Column:
     return column.cast(described.dataType).alias(field.name, metadata=described.metadata)
 
 
-def _texts(found: Column, renames: Mapping[str, str], texts: Mapping[str, str]) -> Column:
+def _texts(found: Column, rewrite: Rewrite) -> Column:
     """By the columns' new names, in their order; null where there are none."""
+    renames, texts = rewrite.renames, rewrite.texts
     none = F.from_json(F.lit("{}"), "map<string, string>")
     kept = F.coalesce(found, none)
     if renames:

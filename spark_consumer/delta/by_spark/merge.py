@@ -8,9 +8,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from walbridge.spark_consumer.delta.by_spark.commit import committed_by_spark, spark_path
 from walbridge.spark_consumer.delta.commit import SHAPE, Commit, Matches
 from walbridge.spark_consumer.delta.dialect import SPARK
-from walbridge.spark_consumer.delta.spark_commit import committed_by_spark, spark_path
 from walbridge.spark_consumer.delta.table import VECTORS, LakeTable, Merge
 
 _SOURCE = "walbridge_changes"

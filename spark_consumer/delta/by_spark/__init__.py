@@ -1,0 +1,1 @@
+"""What Spark's executors commit to tables of the lake."""

@@ -1,0 +1,172 @@
+"""Files and log entries of a table that no reader can ask for any more: found, and deleted.
+
+In: one table at its head, and the kept rows of ``_cuts``. Out: a file is deleted only when no kept row names a version
+that holds it, nor named one in the last hour; so are log entries that no such version needs (I8). Reading a long log
+may take longer than the gap between two plans: it goes on at the table's next visit.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+
+import structlog
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import FileSelector
+
+from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, contents_at
+from walbridge.spark_consumer.delta.maintenance.log_trim import LogTrim
+from walbridge.spark_consumer.delta.maintenance.unnamed_files import FileLives
+from walbridge.spark_consumer.delta.manifest.writer import Manifest
+from walbridge.spark_consumer.delta.table import LakeTable, has_vectors
+from walbridge.spark_consumer.delta.table_faults import VersionGone
+from walbridge.spark_consumer.plan.kept_cuts import Retention
+
+log = structlog.get_logger()
+
+GAP_S = 2.0
+"""What reading a table's log and deleting from it may take in one gap between plans; the next visit goes on."""
+READERS_HOUR = timedelta(hours=1)
+"""How long whoever has taken a row may read on once it is dropped."""
+VACUUM_INTERVAL = timedelta(hours=1)
+COMMITS_BETWEEN_TRIMS = 1_000
+"""Of a table, unless an hour is over: each of them asks all rows of ``_cuts``."""
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+class OldFiles:
+    """Those of all tables of one job."""
+
+    def __init__(
+        self, manifest: Manifest, storage_options: dict[str, str], retention: Retention, clock: Callable[[], datetime]
+    ) -> None:
+        self._manifest, self._storage_options = manifest, storage_options
+        self._retention, self._clock = retention, clock
+        self._vacuumed_at: dict[str, datetime] = {}
+        self._trimmed: dict[str, tuple[int, datetime]] = {}
+        self._lives: dict[str, tuple[str, FileLives]] = {}
+
+    def forget(self, path: str) -> None:
+        """Read the table's log from its beginning when it is visited next."""
+        self._lives.pop(path, None)
+
+    def forget_if_done(self, path: str) -> None:
+        """As ``forget``, where no file of the table waits to be deleted: there may be many such tables."""
+        if path in self._lives and not self._lives[path][1].has_waiting:
+            del self._lives[path]
+
+    def delete(self, table: DeltaTable, path: str) -> None:
+        """Delete of the table what is due, as far as there is time.
+
+        Raises:
+            CommitFailedError: another program committed meanwhile.
+            DeltaError, OSError: the table cannot be read or its files cannot be deleted now.
+        """
+        now, is_late = self._clock(), _deadline()
+        lives = self._lives_of_files(table, path, is_late)
+        if now - self._vacuumed_at.get(path, LONG_AGO) >= VACUUM_INTERVAL:
+            self._vacuumed_at[path] = now
+            if lives is not None and not self._delete_unnamed(table, path, lives, is_late):
+                del self._vacuumed_at[path]
+            # Delta-rs would go by when rows of a file were first marked, though later versions hold the others.
+            if not has_vectors(table) and not self._delete_expired(table, path, now):
+                return
+        self._trim_log(table, path, now, is_late)
+
+    def _delete_expired(self, table: DeltaTable, path: str, now: datetime) -> bool:
+        """Delete files by their age; False where the published version is lost, so that nobody knows what is needed."""
+        # Kept are the files that any row of _cuts still names, however old it is, and all of the newest published one.
+        oldest = self._manifest.oldest_written_at() or now
+        kept = max(self._retention.hours_for, now - oldest) + READERS_HOUR
+        published = self._published_versions(path)
+        try:
+            table.vacuum(
+                int(kept.total_seconds()) // 3600,
+                dry_run=False,
+                enforce_retention_duration=False,
+                keep_versions=published,
+            )
+        except CommitFailedError:
+            raise
+        except DeltaError:
+            lost = next((version for version in published if self._is_lost(table, version)), None)
+            if lost is None:
+                raise
+            log.warning("readers cannot read a table until the next published cut", path=path, version=lost)
+            return False
+        return True
+
+    def _lives_of_files(self, table: DeltaTable, path: str, is_late: Callable[[], bool]) -> FileLives | None:
+        """Read on in the table's log; None as long as it was not read to its end."""
+        files = self._files(table)
+        made, lives = self._lives.get(path, ("", None))
+        try:
+            if lives is None or made != str(table.metadata().id):
+                oldest = min(self._manifest.versions_in_rows(path), default=None)
+                if oldest is None or oldest > table.version():
+                    return None
+                lives = FileLives(oldest, contents_at(files, LogFiles.of(files), oldest))
+                self._lives[path] = str(table.metadata().id), lives
+            is_whole = lives.read(files, table.version(), lambda: self._named(path), is_late)
+        except FileNotFoundError:  # somebody else deleted what a row names: without it nobody knows
+            self._lives.pop(path, None)
+            return None
+        return lives if is_whole else None
+
+    def _named(self, path: str) -> set[int]:
+        """Versions that a reader may read."""
+        return self._manifest.named_versions(path, self._clock() - READERS_HOUR)
+
+    def _delete_unnamed(self, table: DeltaTable, path: str, lives: FileLives, is_late: Callable[[], bool]) -> bool:
+        """Delete what no kept row names, and no row that a reader may have taken in the last hour, and orphans; whether
+        there was time for all."""
+        named, now = self._named(path), self._clock()
+        # Of files of a version before that nothing is known; where no row names a version, nobody knows what is needed.
+        if min(named, default=-1) < lives.after:
+            return True
+        before_ms = int((now - self._retention.all_for - READERS_HOUR).timestamp() * 1000)
+        files = self._files(table)
+        orphans = lives.orphans(files.get_file_info_selector(FileSelector("")), now)
+        for file in [*lives.unnamed(named, before_ms), *orphans]:
+            if is_late():
+                return False
+            for name in (file, f".{file}.crc"):  # what Hadoop writes beside it
+                with suppress(FileNotFoundError):  # an earlier job deleted it, or a vacuum
+                    files.delete_file(name)
+            lives.forget(file)
+        return True
+
+    def _files(self, table: DeltaTable) -> DeltaStorageHandler:
+        return DeltaStorageHandler(table.table_uri, self._storage_options)
+
+    def _is_lost(self, table: DeltaTable, version: int) -> bool:
+        try:
+            LakeTable(table.table_uri, table, self._storage_options).transaction_version_at(version, "")
+        except VersionGone:
+            return True
+        return False
+
+    def _trim_log(self, table: DeltaTable, path: str, now: datetime, is_late: Callable[[], bool]) -> None:
+        """Delete of the log what no version needs that a reader may read."""
+        version, at = self._trimmed.get(path, (-COMMITS_BETWEEN_TRIMS, LONG_AGO))
+        if table.version() - version < COMMITS_BETWEEN_TRIMS and now - at < VACUUM_INTERVAL:
+            return
+        named = self._named(path)
+        if not named:
+            return
+        trim = LogTrim(table, self._storage_options, is_late)
+        since = now - self._retention.all_for - READERS_HOUR
+        if trim.trim(named, self._manifest.versions_in_rows(path), self._manifest.heads(path), since):
+            self._trimmed[path] = table.version(), now
+
+    def _published_versions(self, path: str) -> list[int]:
+        row = self._manifest.newest_published()
+        entries = row.tables if row is not None else ()
+        return [entry.version for entry in entries if entry.path == path and entry.version is not None]
+
+
+def _deadline() -> Callable[[], bool]:
+    end = monotonic() + GAP_S
+    return lambda: monotonic() > end
