@@ -1,1 +1,1 @@
-"""Tables whose rows may have changed without a word in the stream: what tells so, and what does not."""
+"""Tables whose rows may have changed without an event in the stream, and how that is noticed."""

@@ -1,4 +1,4 @@
-"""Columns that were added with a value in rows that were there, or where one of the same look went.
+"""Columns that were added with a default: older rows have its value, which no event brings.
 
 In: the tables' files as progress remembers them, and as they are; the newest version of each. Out: tables of which no
 version tells that value, and tables of which the next one will.

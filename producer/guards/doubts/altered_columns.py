@@ -1,4 +1,4 @@
-"""What speaks against a table by its columns alone: what older rows have in them may not be what was published.
+"""Tables that may not equal their source because of their columns: older rows may hold values that were never sent.
 
 In: tables as progress remembers them and as they are. Out: by table why it may not equal its source any more; and
 tables of which the next version has to tell first what older rows have (``added_values.py``).

@@ -9,7 +9,7 @@ Of a type that it has got since, nothing is: rows may have come between the colu
 of the two was first is told by their transactions, and within one by its commands. A savepoint has a transaction of
 its own, with a higher number; and one with a lower number may have gone on for long when the column came. So only what
 had ended before is older for certain: below what the slot holds back, or, of a column that came behind a look at all
-tables, below all that was running then. Who adds a label leaves the trace of one that renames it.
+tables, below all that was running then. Adding a label leaves the same trace as renaming one.
 """
 
 from collections.abc import Iterable

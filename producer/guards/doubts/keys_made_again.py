@@ -4,8 +4,8 @@ In: the key's constraint as progress remembers it and as the catalogue has it, l
 that come now may be of a time without it.
 
 Under FULL and NOTHING a table's key is the catalogue's primary key, which says *now*. While there was none rows may
-have been equal in it, and a delete of one would take all. Who alters a key keeps all others from the table, so a change
-that commits behind the WAL position of a look which shows the key is of a time with it. Until the stream is there, the
+have been equal in it, and a delete of one would take all. Altering a key locks the table, so a change that
+commits behind the WAL position of a look which shows the key is of a time with it. Until the stream is there, the
 key of before is what is remembered. That there was none is remembered too: the key that comes then may be one that the
 table had before, which no announced version tells apart.
 """

@@ -2,12 +2,12 @@
 
 In: labels as progress remembers them and as a look finds them; the names of labels that rows were encoded with
 (``encoding/label_texts.py``), before a cut says that these rows are those of their source. Out: tables of which such a
-name is no label's, or may have been another one's, so that who reads the table now reads another name (I8).
+name is no label's, or may have been another one's, so that a query of the source now shows another name (I8).
 
-Who adds a label leaves the trace of one that renames it. A label that was added, given to rows and renamed before
-anybody looked is found by its first name alone: a row has it, and the catalogue knows no label of that name. One that
-the catalogue knows is remembered from then on with the table, in the progress of the cut that the row is in, so that a
-rename of it shows (``altered_types.py``). That name may have been another label's before, which is new as well:
+Adding a label leaves the same trace in the catalogue as renaming one. A label that was added, given to rows and renamed
+before anybody looked is found by its first name alone: a row has it, and the catalogue knows no label of that name. One
+that the catalogue knows is remembered from then on with the table, in the progress of the cut that the row is in, so
+that a rename of it shows (``altered_types.py``). That name may have been another label's before, which is new as well:
 
 - a transaction with a higher xid than the one that wrote the label last had that label, unless both labels were
   written by the same one;
@@ -16,8 +16,8 @@ rename of it shows (``altered_types.py``). That name may have been another label
 A row of any other has its table copied. What a look finds is remembered once the stream has passed it; until then
 progress keeps the labels that it has, so that a start finds the same.
 
-Not told: a name that was given to another label while the transaction that had used it stayed open, where a look found
-each of the two labels in its time; labels within a range; and what older rows have in a column that was added.
+Not noticed: a name that was given to another label while the transaction that had used it stayed open, where a look
+found each of the two labels in its time; labels within a range; and what older rows have in a column that was added.
 """
 
 from collections.abc import Callable, Iterable, Mapping

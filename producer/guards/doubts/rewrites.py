@@ -1,4 +1,4 @@
-"""What changes rows without a word in the stream, told by the files of a table, its partitions and types. Pure.
+"""Changes of rows that the stream does not bring, recognised by the files of a table and its partitions. Pure.
 
 In: the files as they were, which the table's record of progress remembers, and as they are. Out: whether rows may
 differ from those that the stream brought.
@@ -23,10 +23,11 @@ be gone, so rows that come behind a TRUNCATE of the root, in its transaction, ar
 ADD COLUMN with a constant default rewrites nothing: rows that were there have a value that the catalogue holds.
 
 A partition below a published root that was detached, or dropped, takes its rows with it; one that was attached brings
-those that it had. Who was made as a partition, and lies in its first file, never had any: all came as the root's.
+those that it had. One that was created as a partition, and lies in its first file, brings none: all of its rows came as
+the root's.
 
-What becomes of their types is told by ``altered_types.py``, of their keys by ``keys_made_again.py``, and of
-generated columns by ``dropped_expressions.py``.
+Types are compared in ``altered_types.py``, keys in ``keys_made_again.py``, generated columns in
+``dropped_expressions.py``.
 """
 
 from collections.abc import Collection, Mapping

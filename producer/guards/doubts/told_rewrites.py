@@ -1,4 +1,4 @@
-"""New files of tables whose rows are as they were, as rows about DDL tell. Pure.
+"""Rewrites that changed no value, as rows about DDL say: they explain a table's new file. Pure.
 
 In: rewrites that cannot change a value, with the file that each replaced and the one that was there in the end. Out:
 whether such rewrites alone lead from one file to another. What is not told, as TRUNCATE and VACUUM FULL, breaks the
@@ -6,7 +6,7 @@ chain; so does a column that was added on the way, whose value is in the new fil
 
 Which casts keep every value is told by ``kept_casts.py``. What they are cast from is known of the version that was
 told last, and of the command before: some types are called otherwise without a rewrite. Of labels that became texts
-each has to be called as it was when the table was last looked at: who renames one tells nobody, and no column is of
+each has to be called as it was when the table was last looked at: renaming one is not announced, and no column is of
 that type any more.
 """
 

@@ -1,4 +1,4 @@
-"""New files of tables that a TRUNCATE may explain which the stream has not brought yet.
+"""New files of tables that may come from a TRUNCATE which the stream has not brought yet.
 
 In: the TRUNCATEs of the stream, looks at the catalogue, new files that nothing explains. Out: which of these tables a
 cut has to call stale, and whether to wait for what the stream brings next before there is a cut.
