@@ -9,14 +9,14 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from walbridge.schemas.contradictions import (
+from walbridge.schemas.properties import flatten
+from walbridge.schemas.setting_checks.contradictions import (
     refuse_brief_retention,
     refuse_endless_compaction,
     refuse_two_protocols,
     refuse_unused_prefixes,
 )
-from walbridge.schemas.lake_path import read_alike
-from walbridge.schemas.properties import flatten
+from walbridge.schemas.setting_checks.lake_path import read_alike
 
 _PUBLICATION = "walbridge"
 

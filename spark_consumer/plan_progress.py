@@ -21,6 +21,20 @@ NAMED_MAX = 3
 log = structlog.get_logger()
 
 
+class Stopwatch:
+    """How long consecutive stages of a plan took, in milliseconds, by name."""
+
+    def __init__(self) -> None:
+        self._since = time.perf_counter()
+        self.laps_ms: dict[str, int] = {}
+
+    def lap(self, name: str) -> None:
+        """End the stage ``name``; the next one begins."""
+        now = time.perf_counter()
+        self.laps_ms[name] = round((now - self._since) * 1000)
+        self._since = now
+
+
 class PlanProgress:
     """Of one plan. Tables begin and end in threads of their own; another one asks for lines."""
 

@@ -45,8 +45,7 @@ from walbridge.spark_consumer.plan.next_entries import Relations
 from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
 from walbridge.spark_consumer.plan.segments import LEFT
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
-from walbridge.spark_consumer.plan_progress import PlanProgress
-from walbridge.spark_consumer.stopwatch import Stopwatch
+from walbridge.spark_consumer.plan_progress import PlanProgress, Stopwatch
 
 log = structlog.get_logger()
 

@@ -17,8 +17,8 @@ import structlog
 
 from walbridge.runtime.host import INSTALL_JAVA, JAVA_SUPPORTED, JAVA_VERSIONS, java_major, probe_folder
 from walbridge.schemas.errors import START_BROKER, OperatorError
-from walbridge.schemas.lake_path import refuse_misread
 from walbridge.schemas.properties import server_address
+from walbridge.schemas.setting_checks.lake_path import refuse_misread
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import unwritable_lake
 from walbridge.spark_consumer.jvm.spark_session import connector_jars, is_submitted

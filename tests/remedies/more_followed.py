@@ -138,7 +138,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/remedies/test_followed_lake.py::"
     "test_lake_that_cannot_be_written_is_another_folder_and_one_that_cannot_be_seen_a_folder": (
-        "schemas/lake_path.py:refuse_misread",
+        "schemas/setting_checks/lake_path.py:refuse_misread",
         "spark_consumer/delta/opening.py:_hidden",
         "spark_consumer/errors.py:unwritable_lake",
     ),

@@ -15,9 +15,9 @@ from walbridge.control_records import CutsKept
 from walbridge.runtime.host import probe_folder
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.errors import RetryableError, WalbridgeError, copy_command, foreign_lake
-from walbridge.schemas.lake_path import refuse_misread
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.properties import flatten
+from walbridge.schemas.setting_checks.lake_path import refuse_misread
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.empty_commits import empty_commits
 from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, files_in

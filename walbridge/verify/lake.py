@@ -16,11 +16,11 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from walbridge.schemas.errors import OperatorError, foreign_lake
-from walbridge.schemas.lake_path import refuse_misread
+from walbridge.schemas.setting_checks.lake_path import refuse_misread
 from walbridge.schemas.topics import LAKE_STRUCT
 from walbridge.verify.comparison import Fingerprint, Row, buckets_of
 from walbridge.verify.errors import TableNotCompared
-from walbridge.verify.lake_text import Texts, canonical_texts, row_digests, with_exceptions, with_lengths
+from walbridge.verify.texts.lake_text import Texts, canonical_texts, row_digests, with_exceptions, with_lengths
 
 CUTS = "_cuts"
 _DROPPED = "dropped"

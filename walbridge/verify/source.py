@@ -16,7 +16,7 @@ from walbridge.schemas.position import parse_lsn
 from walbridge.schemas.told_ddl import NOT_DDL_TABLE
 from walbridge.verify.comparison import Fingerprint, Row
 from walbridge.verify.source_connection import Connection
-from walbridge.verify.source_text import SourceColumn, canonical_text, with_length
+from walbridge.verify.texts.source_text import SourceColumn, canonical_text, with_length
 
 _FETCH_ROWS = 10_000
 _PAGE_HEADER_BYTES = 24

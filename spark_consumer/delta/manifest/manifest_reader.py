@@ -16,7 +16,7 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.fs import DeltaStorageHandler
 
 from walbridge.schemas.errors import NEWER_WALBRIDGE, OperatorError
-from walbridge.schemas.lake_path import refuse_misread
+from walbridge.schemas.setting_checks.lake_path import refuse_misread
 from walbridge.spark_consumer.delta.manifest.damaged import damaged_manifest
 from walbridge.spark_consumer.delta.opening import table_if_any
 from walbridge.spark_consumer.delta.table_faults import DamagedTable

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from walbridge.lake import tables_at
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.lake_path import refuse_misread
+from walbridge.schemas.setting_checks.lake_path import refuse_misread
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.by_spark.commit import path_for_spark
 from walbridge.spark_consumer.delta.dialect import SPARK
