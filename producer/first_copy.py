@@ -23,6 +23,8 @@ from walbridge.producer.copying.troubles import after_trouble
 from walbridge.producer.encoding.copied_rows import RowFormat
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.first_copy_table import Ends, TableOfCopy, commit, end_silent_batch
+from walbridge.producer.guards.baseline import Baseline
+from walbridge.producer.guards.doubts.stream_facts import StreamFacts
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.unfit.foreign_rows import refuse_foreign_rows
 from walbridge.producer.guards.unfit.replica_identity import refuse_unfit_identities
@@ -82,14 +84,8 @@ def first_copy(
     kill_point("copy:slot-dropped")
     walsender = connecting(lambda: connect_walsender(dsn, "walbridge slot"), lambda late: late.finish(), check_stop)
     try:
-        created = slot.create(
-            walsender,
-            settings.postgres.slot,
-            report_waiting,
-            check_stop,
-            two_phase=settings.postgres.two_phase,
-            failover=settings.postgres.failover,
-        )
+        kinds = {"two_phase": settings.postgres.two_phase, "failover": settings.postgres.failover}
+        created = slot.create(walsender, settings.postgres.slot, report_waiting, check_stop, **kinds)
         kill_point("copy:slot-created")
         at = created.consistent_point
         out.publish_progress(
@@ -107,11 +103,9 @@ def first_copy(
             copied = [table for table in published if table.relation_id not in left]
             copying = [TableProgress(table.relation_id, COPYING) for table in copied]
             # Topics as they are now, the publication as of the snapshot: the first look finds what was changed since.
-            baseline = watch.baseline(copying, snapshot.connection)
-            out.tracker.remember_options(baseline.options | {PARTITIONS_OPTION: str(settings.topics.partitions)})
+            _remember(out, watch.baseline(copying, snapshot.connection), watch.stream_facts, settings.topics.partitions)
             out.tracker.remember_options(tables.topics.options_besides(progress.options))
-            known = {each: watch.stream_facts.with_empty_partitions(table) for each, table in baseline.tables.items()}
-            out.tracker.remember_tables({**known, **left})
+            out.tracker.remember_tables(left)
             log.info("copy begins", tables=len(copied), consistent_point=format_lsn(at))
             _Tables(settings, snapshot, at, out, check_stop).copy(copied, writers)
             snapshot.refuse_lost()  # every lock was held to the end
@@ -121,6 +115,12 @@ def first_copy(
     kill_point("copy:before-streaming")
     commit(out, finished=tuple(table.relation_id for table in published))
     kill_point("copy:streaming")
+
+
+def _remember(out: OpenBatch, baseline: Baseline, facts: StreamFacts, partitions: int) -> None:
+    """What later looks compare with."""
+    out.tracker.remember_options(baseline.options | {PARTITIONS_OPTION: str(partitions)})
+    out.tracker.remember_tables({each: facts.with_empty_partitions(of) for each, of in baseline.tables.items()})
 
 
 def fit_tables(

@@ -4,6 +4,9 @@ In: the parts of a pipeline. Out: Kafka transactions until asked to stop, or Ret
 session begins where this one's progress stands, so nothing is lost and nothing comes twice (I4).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import structlog
 
 from walbridge.producer.copying.next_epoch import begins_again
@@ -16,6 +19,7 @@ from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.named_origin import with_origin_of_session
 from walbridge.producer.named_publications import settings_of_session
 from walbridge.producer.pgoutput.options import with_publication
+from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.copy_beside.copy_reader import CopyReader
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.publications.ddl_publication import ddl_publication
@@ -58,12 +62,7 @@ def follow_once(
     if begins_again(progress):
         raise StreamLost(progress.options[BEGINS_OPTION])
     server = source.identify()  # after the progress that it is compared with
-    settings = settings_of_session(settings, connection, parts.tables, progress)
-    settings = with_origin_of_session(settings, parts.tables, progress)
-    if {*followed_names(progress, names := settings.postgres.publication_names)} != {*names}:
-        log.info("other publications are followed from now on", publications=list(names))
-    if awaited := parts.tables.awaited_publications:
-        log.info("other publications are named, and followed soon", publications=list(awaited))
+    settings = _settings_of_session(settings, connection, parts, progress)
     options = stream_options(settings, server.version)
     found = slot.inspect(connection, settings.postgres.slot)
     refuse_bad_start(progress, server, found, options)
@@ -80,10 +79,7 @@ def follow_once(
     )
     parts.tables.versions.read()
     spool.clear()
-    watch = SourceWatch(settings, connection, parts.admin, parts.tables, parts.out.tracker)
-    watch.notices_tables = True
-    parts.publisher.on_first_rows, parts.publisher.on_late = watch.topics.refuse_others, watch.topics.suspect
-    watch.open()
+    watch = _opened_watch(settings, connection, parts)
     # The watch compares what was asked for before.
     parts.out.tracker.stream_with(options if told is None else options | {DDL_OPTION: str(told)})
     postgres = settings.postgres
@@ -95,27 +91,54 @@ def follow_once(
         telling = {} if told is None else {"ddl_publication": DDL_PUBLICATION}
         log.info("streaming", floor=format_lsn(progress.floor), done=format_lsn(progress.done), **telling)
         metrics.watch_stream(stream, parts.out)
-        dsn, folder = dsn_of(settings), str(spool_parent(settings))
+        folder, workers = str(spool_parent(settings)), settings.producer.copy_workers
         with (
             waits.keeping_alive(stream),
             naming_unreadable(connection, settings),
-            CopyReader(dsn, postgres.publication_names, folder, settings.producer.copy_workers) as reader,
+            CopyReader(dsn_of(settings), postgres.publication_names, folder, workers) as reader,
             TableRequests(settings, read_until(progress) or 0) as requests,
         ):
             of_session = SessionParts(settings, stream, parts.tables, parts.out, watch, spool, server.version)
             copies = of_session.copy_with(reader, requests)
             metrics.watch_pending(of_session.pending)
             metrics.watch_copies(lambda: copies.progress.standings)
-            try:
+            with _noting_lost(parts):
                 if watch.leave_first:
                     of_session.cuts.tell_left()
                 Session(of_session).run(lambda: _should_stop(source, waits))
-            except StreamLost as lost:
-                lost.is_in_wal = True
-                raise
-            except DdlPublicationMissing:
-                parts.tables.ddl_sessions.doubt()
-                raise
+
+
+@contextmanager
+def _noting_lost(parts: Parts) -> Iterator[None]:
+    """Add to an error of the stream what whoever catches it has to know."""
+    try:
+        yield
+    except StreamLost as lost:
+        lost.is_in_wal = True
+        raise
+    except DdlPublicationMissing:
+        parts.tables.ddl_sessions.doubt()
+        raise
+
+
+def _settings_of_session(settings: Settings, connection: SqlConnection, parts: Parts, progress: Progress) -> Settings:
+    """With the publications and the origin that this session follows, which may not be all that settings name."""
+    settings = settings_of_session(settings, connection, parts.tables, progress)
+    settings = with_origin_of_session(settings, parts.tables, progress)
+    if {*followed_names(progress, names := settings.postgres.publication_names)} != {*names}:
+        log.info("other publications are followed from now on", publications=list(names))
+    if awaited := parts.tables.awaited_publications:
+        log.info("other publications are named, and followed soon", publications=list(awaited))
+    return settings
+
+
+def _opened_watch(settings: Settings, connection: SqlConnection, parts: Parts) -> SourceWatch:
+    """Of this session, once it has compared the source with what progress remembers. Raises as its ``open``."""
+    watch = SourceWatch(settings, connection, parts.admin, parts.tables, parts.out.tracker)
+    watch.notices_tables = True
+    parts.publisher.on_first_rows, parts.publisher.on_late = watch.topics.refuse_others, watch.topics.suspect
+    watch.open()
+    return watch
 
 
 def _keep_at_standbys(source: Source, name: str) -> None:

@@ -62,13 +62,18 @@ class Prepared(Protocol):
         """From here on nothing may be confirmed; None where there is none."""
 
 
-class CutMaker:
-    """Ends the batches of one session.
+class TablesAtCut(Protocol):
+    """What a cut says of tables, and what becomes of them then (``session/parts.py``)."""
 
-    Args:
-        on_dropped: told the relation id of a table that is followed no more.
-        on_ending: told where the open batch ends, outside of transactions, before it ends.
-    """
+    def end_at(self, lsn: Lsn) -> None:
+        """The open batch is about to end there, outside of transactions."""
+
+    def drop(self, relation_id: int) -> None:
+        """The cut that was made just now says that this table is followed no more."""
+
+
+class CutMaker:
+    """Ends the batches of one session."""
 
     def __init__(
         self,
@@ -78,8 +83,7 @@ class CutMaker:
         out: OpenBatch,
         watch: Watch,
         prepared: Prepared,
-        on_dropped: Callable[[int], None],
-        on_ending: Callable[[Lsn], None] = lambda lsn: None,
+        tables_at_cut: TablesAtCut,
     ) -> None:
         self._idle_interval_ms = idle_interval_ms
         self._stream = stream
@@ -87,8 +91,7 @@ class CutMaker:
         self._out = out
         self._watch = watch
         self._prepared = prepared
-        self._on_dropped = on_dropped
-        self._on_ending = on_ending
+        self._tables_at_cut = tables_at_cut
         self._ended: Lsn | None = None
         """End of the last whole transaction, also of one without published changes, which ends no batch."""
         self.last_cut_s = time.monotonic()
@@ -224,7 +227,7 @@ class CutMaker:
 
     def _end_at(self, lsn: Lsn) -> None:
         self._drop(lsn)
-        self._on_ending(lsn)
+        self._tables_at_cut.end_at(lsn)
 
     def _drop(self, lsn: Lsn) -> None:
         """Mark the tables that left the publication and of which nothing comes after ``lsn``: this cut says so.
@@ -235,7 +238,7 @@ class CutMaker:
         for record in self._tables.versions.newest(self._watch.take_dropped(lsn)):
             table = record.table
             self._out.drop_table(record, Position(lsn, 0), DROPPED)
-            self._on_dropped(table.relation_id)
+            self._tables_at_cut.drop(table.relation_id)
             self._tables.writers.forget(table.relation_id)
             log.warning(
                 "table left the publication, or was dropped: the lake keeps it as it is, marked stale",

@@ -18,7 +18,7 @@ from struct import Struct
 from types import CodeType
 from typing import Any, NamedTuple
 
-from walbridge.producer.encoding import inline_encoders
+from walbridge.producer.encoding import inline_encoders, templates
 from walbridge.producer.encoding.binary import lines
 from walbridge.producer.encoding.label_texts import LabelColumn, LabelColumns
 from walbridge.producer.pgoutput.copy_text import unescaped
@@ -46,103 +46,6 @@ PlainEncoder = Callable[[bytes, int, bytes, bytes, int, bytes], tuple[bytes | No
 LineEncoder = Callable[[bytes, bytes], tuple[bytes | None, bytes] | None]
 """(a line of COPY's text format, relation's part of source) → (key, envelope up to and with that part)."""
 
-_HEAD = """
-def encode(data, at{arguments}):
-    exceptional = None
-    unchanged = ()
-    try:
-        (count,) = unpack_count(data, at)
-        if count != {columns}:
-            raise ProtocolError(f"a tuple of {{count}} fields for the {columns} columns of {table}")
-        at += 2
-"""
-# Kind and length in one step; the last fields may be nulls of one byte, with less than that left.
-_FIELD_HEAD = """
-        kind, size = unpack_field(data, at)
-        if kind == 116:
-            at += 5
-"""
-_LAST_FIELD_HEAD = """
-        kind = data[at]
-        if kind == 116:
-            (size,) = unpack_length(data, at + 1)
-            at += 5
-"""
-_LAST_FIELDS = 4
-_BINARY = """
-        if kind == 98:
-            {size}at += 5
-            end = at + size
-            {value}
-            at = end
-        el"""
-_LAST_SIZE = "(size,) = unpack_length(data, at + 1)\n            "
-# One look-up for a value that was met before (``label_texts.py``).
-_LABELS = """\
-if text not in known_{0}:
-    find_{0}(text)"""
-_BINARY_LABELS = """\
-text = data[at:end]
-if text not in known_binary_{0}:
-    find_binary_{0}(text)"""
-_FIELD = """
-            end = at + size
-            text = data[at:end]
-            at = end
-            {value}
-        elif kind == 110:
-            c{i} = NULL
-            at += 1
-        elif kind == 117:
-            c{i} = NULL
-            unchanged += ({name!r},)
-            at += 1
-        else:
-            raise ProtocolError(f"unknown kind of field {{kind}} in {table}")
-"""
-_TAIL = """
-        if at != len(data):
-            raise ProtocolError(f"a tuple of {table} ends at {{at}} of {{len(data)}} bytes")
-    except (IndexError, KeyError, ValueError, StructError, OverflowError, RecursionError) as error:
-        raise ProtocolError(f"malformed tuple of {table}: {{type(error).__name__}}") from None
-"""
-_ANY = """
-    return EncodedTuple(b"".join(({row})), {key}, unchanged, exceptional)
-"""
-_PLAIN = """
-    if unchanged or exceptional is not None:
-        return None
-    place = SHORT[ordinal << 1] if 0 <= ordinal < 0x2000 else long_bytes(ordinal)
-    return {key}, b"".join((ENVELOPE_HEAD, {row} part, transaction, place, rest))
-"""
-
-_LINE_HEAD = """
-def encode(line, part):
-    exceptional = None
-    values = line[:-1].split(TAB)
-    if BACKSLASH in line:
-        values = unescaped(values)
-    try:
-        if len(values) != {columns} or line[-1:] != END:
-            raise ProtocolError(f"a COPY line of {{len(values)}} values for the {columns} columns of {table}")
-"""
-_LINE_FIELD = """
-        text = values[{i}]
-        if text is None:
-            c{i} = NULL
-        else:
-            size = len(text)
-            {value}
-"""
-_LINE_TAIL = """
-    except (IndexError, KeyError, ValueError, StructError, OverflowError, RecursionError) as error:
-        raise ProtocolError(f"malformed COPY line of {table}: {{type(error).__name__}}") from None
-    if exceptional is not None:
-        return None
-    return {key}, b"".join((ENVELOPE_HEAD, {row}part))
-"""
-
-
 BinaryColumns = Sequence[lines.BinaryColumn | None] | None
 """How each column is read in binary, None for one that only comes as text; None as a whole: no binary session."""
 
@@ -153,7 +56,7 @@ def make_transcoder(record: RelationRecord, binary: BinaryColumns = None, labels
     if record.table.key_columns:
         names = {column.name for column in record.table.key_columns}
         key = f"({key} if not unchanged or not set(unchanged) & {names!r} else None)"
-    transcode: Transcoder = _generate(record, binary, labels, "", _ANY, key)
+    transcode: Transcoder = _generate(record, binary, labels, "", templates.ANY, key)
     return transcode
 
 
@@ -165,7 +68,7 @@ def make_plain_encoder(
     The envelope has only ``after``; ``rest`` is what follows the ordinal: op, ts_ms and nulls.
     """
     arguments = ", part, transaction, ordinal, rest"
-    encode: PlainEncoder = _generate(record, binary, labels, arguments, _PLAIN, _key(record))
+    encode: PlainEncoder = _generate(record, binary, labels, arguments, templates.PLAIN, _key(record))
     return encode
 
 
@@ -175,13 +78,13 @@ def make_line_encoder(record: RelationRecord) -> LineEncoder:
     """
     scope, table = _scope(record), _safe_name(record)
     columns = record.table.columns
-    source = [_LINE_HEAD.format(columns=len(columns), table=table)]
+    source = [templates.LINE_HEAD.format(columns=len(columns), table=table)]
     for i, column in enumerate(columns):
         scope[f"encode_{i}"] = encoder_of(column.column_type)
         value = "\n            ".join(inline_encoders.inline_lines(column.column_type, i, column.name))
-        source.append(_LINE_FIELD.format(i=i, value=value).lstrip("\n"))
+        source.append(templates.LINE_FIELD.format(i=i, value=value).lstrip("\n"))
     row = "".join(f"c{i}, " for i in range(len(columns)))
-    source.append(_LINE_TAIL.format(row=row, key=_key(record), table=table))
+    source.append(templates.LINE_TAIL.format(row=row, key=_key(record), table=table))
     exec(_compiled("".join(source), f"<line encoder of relation {record.table.relation_id}>"), scope)
     encode: LineEncoder = scope["encode"]
     return encode
@@ -205,23 +108,25 @@ def _generate(
 ) -> Any:
     columns = record.table.columns
     scope, table = _scope(record), _safe_name(record)
-    source = [_HEAD.format(arguments=arguments, columns=len(columns), table=table)]
+    source = [templates.HEAD.format(arguments=arguments, columns=len(columns), table=table)]
     for i, column in enumerate(columns):
         scope[f"encode_{i}"] = encoder_of(column.column_type)
         found = labels[i] if labels is not None else None
-        value = _lines(inline_encoders.inline_lines(column.column_type, i, column.name), found, _LABELS.format(i))
-        is_last = i >= len(columns) - _LAST_FIELDS
-        head = _LAST_FIELD_HEAD if is_last else _FIELD_HEAD
+        value = _lines(
+            inline_encoders.inline_lines(column.column_type, i, column.name), found, templates.LABELS.format(i)
+        )
+        is_last = i >= len(columns) - templates.LAST_FIELDS
+        head = templates.LAST_FIELD_HEAD if is_last else templates.FIELD_HEAD
         if binary is not None and (sent := binary[i]) is not None:
             binary_value = lines.binary_lines(column.column_type, sent, i, column.name)
-            head = _with_binary(head, _lines(binary_value, found, _BINARY_LABELS.format(i)), is_last=is_last)
+            head = _with_binary(head, _lines(binary_value, found, templates.BINARY_LABELS.format(i)), is_last=is_last)
             scope |= {f"binary_{i}": sent.encode, f"read_{i}": sent.read}
         if found is not None:
             scope |= {f"{name}_{i}": each for name, each in found._asdict().items()}
         source.append(head)
-        source.append(_FIELD.format(i=i, name=column.name, table=table, value=value).lstrip("\n"))
+        source.append(templates.FIELD.format(i=i, name=column.name, table=table, value=value).lstrip("\n"))
     row = "".join(f"c{i}, " for i in range(len(columns)))
-    source.append((_TAIL + result).format(row=row, key=key, table=table))
+    source.append((templates.TAIL + result).format(row=row, key=key, table=table))
     exec(_compiled("".join(source), f"<transcoder of relation {record.table.relation_id}>"), scope)
     return scope["encode"]
 
@@ -239,7 +144,7 @@ def _lines(value: Sequence[str], labels: LabelColumn | None, notes: str) -> str:
 
 def _with_binary(head: str, value: str, *, is_last: bool) -> str:
     """The lines with a branch for binary before that for text: in a binary session most fields are binary."""
-    branch = _BINARY.lstrip("\n").format(size=_LAST_SIZE if is_last else "", value=value)
+    branch = templates.BINARY.lstrip("\n").format(size=templates.LAST_SIZE if is_last else "", value=value)
     return head.replace("        if kind == 116:", branch + "if kind == 116:")
 
 

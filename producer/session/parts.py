@@ -1,5 +1,6 @@
 """The parts of a session, each made once, from the transaction's own up to what ends batches."""
 
+from dataclasses import dataclass
 from functools import partial
 
 from walbridge.producer.batch.cut_maker import CutMaker
@@ -38,6 +39,21 @@ from walbridge.producer.session.transactions.transaction_boundaries import Trans
 from walbridge.producer.session.transactions.transaction_spool import Spool
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
+
+
+@dataclass(frozen=True)
+class _TablesAtCut:
+    """What a cut says of names and columns, and of tables that are left with it."""
+
+    renamed: RenamedTables
+    trouble: TableTrouble
+
+    def end_at(self, lsn: Lsn) -> None:
+        self.renamed.tell(lsn)
+        self.trouble.end_at(lsn)
+
+    def drop(self, relation_id: int) -> None:
+        self.trouble.drop(relation_id)
 
 
 class SessionParts:
@@ -95,7 +111,7 @@ class SessionParts:
         self._trouble = TableTrouble(limits, out, tables, watch, self.followed, left_out, self.announced)
         self.changes.trouble = self._trouble
         self.ddl = DdlRows(out, tables, watch, relations, left_out, self._trouble)
-        self._renamed = RenamedTables(tables, out, watch, self.fast_path)
+        at_cut = _TablesAtCut(RenamedTables(tables, out, watch, self.fast_path), self._trouble)
         self.cuts = CutMaker(
             limits.idle_cut_interval_ms,
             stream,
@@ -103,8 +119,7 @@ class SessionParts:
             out,
             watch,
             self.pending,
-            on_dropped=self._trouble.drop,
-            on_ending=self._end_at,
+            at_cut,
         )
         self.messages = LogicalMessages(settings, tables, out)
         self.boundaries = TransactionBoundaries(settings, tables)
@@ -115,10 +130,6 @@ class SessionParts:
     def _use(self) -> Use | None:
         transaction = self.transactions.open
         return None if transaction is None else Use(transaction.begin.xid, transaction.begin.final_lsn)
-
-    def _end_at(self, lsn: Lsn) -> None:
-        self._renamed.tell(lsn)
-        self._trouble.end_at(lsn)
 
     def copy_with(self, reader: CopyReader, requests: TableRequests | None) -> TableCopies:
         """Have tables copied beside the stream."""

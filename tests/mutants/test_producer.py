@@ -282,7 +282,7 @@ NOTICED = {
         test_cut_maker.test_table_whose_changes_may_come_after_a_batch_is_not_dropped_by_it,
     ),
     "a table that departed is not told": Noticed(
-        Mutant(CutMaker._drop, "self._on_dropped(table.relation_id)", "pass"),
+        Mutant(CutMaker._drop, "self._tables_at_cut.drop(table.relation_id)", "pass"),
         test_cut_maker.test_table_that_left_is_told_and_its_writer_forgotten,
     ),
     "a table departs while an open transaction may hold changes of it": Noticed(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -218,6 +218,17 @@ class Stream:
 
     def keep_alive(self) -> None:
         """None is due."""
+
+
+@dataclass
+class AtCut:
+    """Notes which tables cuts drop; ``end_at`` is called where a batch ends."""
+
+    dropped: list[int] = field(default_factory=list)
+    end_at: Callable[[Lsn], None] = lambda lsn: None
+
+    def drop(self, relation_id: int) -> None:
+        self.dropped.append(relation_id)
 
 
 class Watch:

@@ -124,7 +124,7 @@ def test_transactions_that_find_no_room_are_kept_in_another_folder(
 
 
 def no_room(*_: object) -> None:
-    raise record_queue.QueueFull
+    raise record_queue.QueueFull(7)
 
 
 def full_disk(*_: object) -> None:

@@ -74,14 +74,8 @@ def init(
     from walbridge.schemas.settings_file import load_settings
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is SQL alone
-    if admin_dsn is not None and (only_sql or acls or role):
-        raise typer.BadParameter(
-            "--admin-dsn makes the user of [postgres] dsn, and goes without --sql, --acls and --role"
-        )
-    if only_sql + acls + as_json > 1:
-        raise typer.BadParameter("say one of --sql, --acls and --json")
-    if as_json and ddl_trigger is not None and (admin_dsn is None or not ddl_trigger):
-        raise typer.BadParameter("--json goes with --ddl-trigger alone, where --admin-dsn makes the triggers")
+    by_admin = admin_dsn is not None
+    _refuse_together(by_admin=by_admin, role=role, prints=(only_sql, acls, as_json), ddl_trigger=ddl_trigger)
     if admin_dsn is None and (only_sql or acls or ddl_trigger is False):
         print(_printed_by_init(config, role, acls=acls, ddl_trigger=ddl_trigger))
         return
@@ -99,6 +93,21 @@ def init(
         print(printed)
     if ddl_trigger and admin_dsn is None:
         print(make_sql())
+
+
+def _refuse_together(
+    *, by_admin: bool, role: str | None, prints: tuple[bool, bool, bool], ddl_trigger: bool | None
+) -> None:
+    """Refuse options of ``init`` that contradict each other. ``prints``: --sql, --acls and --json."""
+    only_sql, acls, as_json = prints
+    if by_admin and (only_sql or acls or role):
+        raise typer.BadParameter(
+            "--admin-dsn makes the user of [postgres] dsn, and goes without --sql, --acls and --role"
+        )
+    if sum(prints) > 1:
+        raise typer.BadParameter("say one of --sql, --acls and --json")
+    if as_json and ddl_trigger is not None and not (by_admin and ddl_trigger):
+        raise typer.BadParameter("--json goes with --ddl-trigger alone, where --admin-dsn makes the triggers")
 
 
 def _printed_by_init(config: str | None, role: str | None, *, acls: bool, ddl_trigger: bool | None) -> str:

@@ -58,15 +58,7 @@ def copy_all(
     offset = write(settings, [TableRequest.of_doubt(ALL_TABLES, now_us) if new_epoch else copy])
     tables = [table for table in seen.tables if table.is_published is not False]
     say(f"all {len(tables)} tables: asked to be copied again, one after the other")
-    if lost is None and new_epoch:
-        say("walbridge produce begins a new epoch, with a new slot; each table is stale until its copy is whole")
-    elif lost is None:
-        say("the stream goes on meanwhile, and the lake swaps the rows of each table when its copy is whole")
-    else:
-        say(f"the stream cannot go on: {lost}")
-        if (missing := _missing(settings)) is not None:
-            say(f"{missing.what}, and no slot is made before it does: {missing.remedy}")
-        say("the next start of walbridge produce makes a new slot; each table is stale until its copy is whole")
+    _say_what_comes(settings, say, lost, new_epoch=new_epoch)
     assert seen.postgres is not None
     if not seen.postgres.producer_runs:
         say("walbridge produce does not run now: copies begin when it does")
@@ -76,6 +68,19 @@ def copy_all(
         runs = seen.postgres.producer_runs
         out(as_json(settings.name, waits, producer_runs=runs, stream_lost=lost, new_epoch=new_epoch))
     return code
+
+
+def _say_what_comes(settings: Settings, say: Say, lost: str | None, *, new_epoch: bool) -> None:
+    """``lost``: why the stream cannot go on, if it cannot."""
+    if lost is None and new_epoch:
+        say("walbridge produce begins a new epoch, with a new slot; each table is stale until its copy is whole")
+    elif lost is None:
+        say("the stream goes on meanwhile, and the lake swaps the rows of each table when its copy is whole")
+    else:
+        say(f"the stream cannot go on: {lost}")
+        if (missing := _missing(settings)) is not None:
+            say(f"{missing.what}, and no slot is made before it does: {missing.remedy}")
+        say("the next start of walbridge produce makes a new slot; each table is stale until its copy is whole")
 
 
 def _why_lost(settings: Settings, progress: Progress) -> str | None:

@@ -77,7 +77,6 @@ class WholeSteps:
             state,
             begun,
             self._changes.queue(),
-            self._limits.spool_bytes_max,
             self._reading.reader.give_back,
             self._out.refuse_too_large,
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.producer.kept import ITEMS, ORDERS, XID, Kept, catalogue, relation
+from tests.producer.kept import ITEMS, ORDERS, XID, AtCut, Kept, catalogue, relation
 from tests.producer.streaming_progress import SPLIT, STREAMING, current
 from walbridge.producer.batch import cut_maker
 from walbridge.producer.batch.cut_maker import CutMaker
@@ -39,9 +39,7 @@ class Cuts(Kept):
         super().__init__(progress=replace(progress, tables=current(ORDERS, ITEMS)))
         self.dropped: list[int] = []
         prepared = Held(oldest_prepared_lsn)
-        self.maker = CutMaker(
-            idle_ms, self.stream, self.tables, self.out, self.watch, prepared, on_dropped=self.dropped.append
-        )
+        self.maker = CutMaker(idle_ms, self.stream, self.tables, self.out, self.watch, prepared, AtCut(self.dropped))
         self.kept_stream.received = Lsn(300)
 
     def announce(self, *relation_ids: int) -> None:

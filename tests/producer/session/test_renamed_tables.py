@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.producer.kept import INT4, ITEMS, ORDERS, TEXT, XID, Kept, catalogue, relation
+from tests.producer.kept import INT4, ITEMS, ORDERS, TEXT, XID, AtCut, Kept, catalogue, relation
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.guards.altered_tables import AlteredTable
@@ -53,8 +53,7 @@ class Renaming(Kept):
             self.out,
             self.watch,
             Prepared(),
-            on_dropped=lambda relation_id: None,
-            on_ending=renamed.tell,
+            AtCut(end_at=renamed.tell),
         )
         self.kept_stream.received = STREAMING.end_lsn
 

@@ -22,7 +22,11 @@ _HEAD = Struct(">IiiII")
 
 
 class QueueFull(Exception):
-    """The records take more than they may."""
+    """There is no room for another record, within what settings allow."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(limit_bytes)
+        self.limit_bytes = limit_bytes
 
 
 class RecordQueue(Queue[KafkaRecord]):
@@ -53,7 +57,7 @@ class RecordQueue(Queue[KafkaRecord]):
 
         def refuse_full(size_bytes: int) -> None:
             if size_bytes + spool.byte_count > limit_bytes:
-                raise QueueFull
+                raise QueueFull(limit_bytes)
 
         return cls(str(spool_parent(settings)), refuse_full)
 

@@ -59,7 +59,6 @@ class WholeCopy:
         state: TableState,
         begun: int,
         queue: RecordQueue,
-        limit_bytes: int,
         give_back: Callable[[int], None],
         refuse_too_large: Callable[[RecordWriter, list[KafkaRecord]], None],
     ) -> None:
@@ -73,7 +72,7 @@ class WholeCopy:
         """Those that its rows may hold (``ChunkShown``)."""
         self._pieces: deque[RowsRead] = deque()
         self._piece: Iterator[bytes] = iter(())
-        self._begun, self._queue, self._limit_bytes, self._give_back = begun, queue, limit_bytes, give_back
+        self._begun, self._queue, self._give_back = begun, queue, give_back
         self._refuse_too_large = refuse_too_large
         self._again_s = 0.0
 
@@ -144,8 +143,8 @@ class WholeCopy:
             self.failure = error
         except ProtocolError as error:
             self.failure = unfit_row(writer.relation, transaction.position, error)
-        except QueueFull:
-            self.failure = set_aside_full(self.name, self._queue.folder, self._limit_bytes)
+        except QueueFull as full:
+            self.failure = set_aside_full(self.name, self._queue.folder, full.limit_bytes)
         except OSError as error:
             self.failure = set_aside_unwritable(self.name, self._queue.folder, error.strerror)
         else:

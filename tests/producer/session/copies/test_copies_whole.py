@@ -183,7 +183,7 @@ def test_changes_that_find_no_room_are_no_reason_to_stop(monkeypatch: pytest.Mon
     """I9: the table is stale, and says what to do."""
 
     def full(*_: object) -> None:
-        raise record_queue.QueueFull
+        raise record_queue.QueueFull(7)
 
     with begun() as session:
         monkeypatch.setattr(record_queue.RecordQueue, "append", full)

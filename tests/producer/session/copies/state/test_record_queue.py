@@ -41,7 +41,7 @@ def test_queue_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.Mon
 
     def refuse_full(size: int) -> None:
         if size > 1_000:
-            raise QueueFull
+            raise QueueFull(0)
 
     queue = RecordQueue(str(tmp_path), refuse_full)
     record = KafkaRecord(None, bytes(50))
