@@ -35,7 +35,7 @@ To add a type that travels as an existing codec does, write it into ``_TABLE`` o
 above; for sessions in binary it also needs a reader (``producer/encoding/binary/types.py``). A new codec also needs its
 place in ``type_of_avro``, ``lake_type`` and the properties of ``ColumnType``, and encoders: from text in
 ``schemas/avro/value_encoders.py``, from binary in ``producer/encoding/binary/encoders.py``. ``walbridge verify``
-compares texts of its own: ``source_text.py`` and ``lake_text.py``.
+compares texts of its own (``walbridge/verify/texts/``).
 
 Typmods: PostgreSQL source, ``numeric.c`` (``((p << 16) | (s & 0x7ff)) + 4``; s is an 11-bit signed
 number from version 15 on). A column of a domain has none; ``getBaseTypeAndTypmod`` takes the last
