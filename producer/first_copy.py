@@ -223,7 +223,7 @@ class _Tables:
                 looked_s = time.monotonic()
                 self._snapshot.refuse_lost()
             for copying in begun.values():
-                copying.tell()
+                copying.log_if_due()
             if answered is None:
                 end_silent_batch(self._out)
                 self._check_stop()

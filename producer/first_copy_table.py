@@ -20,7 +20,7 @@ from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.errors.rows import UnfitRow, unfit_row
 from walbridge.producer.pgoutput.copy_text import tuple_of_line
 from walbridge.runtime.kill_points import kill_point
-from walbridge.runtime.logs import told_every_s
+from walbridge.runtime.logs import progress_interval_s
 from walbridge.schemas.avro.codec import long_bytes
 from walbridge.schemas.control.cut import Cut, PartitionRange
 from walbridge.schemas.control.progress_record import Progress
@@ -100,7 +100,7 @@ class TableOfCopy:
         self._held: bytes | EncodedRow | None = None
         """The newest row, as TupleData or encoded as ``_MIDDLE``; it says ``_word`` if it is not the last."""
         self._word = ""
-        self._started_s = self._told_s = self._ended_s = 0.0
+        self._started_s = self._logged_s = self._ended_s = 0.0
         self._rows = self._bytes = 0
         self._source = out.copied_source(at)
         self._unfit: UnfitRow | None = None
@@ -112,7 +112,7 @@ class TableOfCopy:
 
     def begin(self) -> None:
         """``copy_begin`` and ``t``: what an unfinished copy left in the topic is void."""
-        self._started_s = self._told_s = time.monotonic()
+        self._started_s = self._logged_s = time.monotonic()
         out, writer = self._out, self._writer
         out.open()
         out.add_barrier(writer, "copy_begin", Position(self._at, COPIED_ORDINAL))
@@ -148,12 +148,12 @@ class TableOfCopy:
             if self._out.is_full:
                 self._end_batch()
 
-    def tell(self) -> None:
+    def log_if_due(self) -> None:
         """How far it is, if nothing told that for a while."""
         now_s = time.monotonic()
-        if now_s - self._told_s < told_every_s(LINE_S) or self.is_left:
+        if now_s - self._logged_s < progress_interval_s(LINE_S) or self.is_left:
             return
-        self._told_s, seconds = now_s, now_s - self._started_s
+        self._logged_s, seconds = now_s, now_s - self._started_s
         share = None if self._size is None else self._size.share(self._rows, self._bytes)
         left_s, name = seconds_left(share, 0, seconds), self._writer.relation.table.qualified_name
         log.info(
@@ -245,7 +245,7 @@ class TableOfCopy:
 
     def _end_batch(self) -> None:
         commit(self._out)
-        self.tell()
+        self.log_if_due()
         kill_point("copy:rows")
         self._check_stop()
 
@@ -254,7 +254,7 @@ class TableOfCopy:
         row: bytes | None = None
         while row is None:
             end_silent_batch(self._out)
-            self.tell()
+            self.log_if_due()
             self._check_stop()
             row = next(rows, b"")
         self._out.open()

@@ -104,7 +104,7 @@ def follow_once(
             metrics.watch_copies(lambda: copies.progress.standings)
             with _noting_lost(parts):
                 if watch.leave_first:
-                    of_session.cuts.tell_left()
+                    of_session.cuts.leave_unasked()
                 Session(of_session).run(lambda: _should_stop(source, waits))
 
 

@@ -30,8 +30,8 @@ from walbridge.spark_consumer.delta.manifest.status_files import LakeStatus
 from walbridge.spark_consumer.delta.worker_threads import reserve_threads
 from walbridge.spark_consumer.errors import sorting_errors
 from walbridge.spark_consumer.job import Job
-from walbridge.spark_consumer.jvm.executors import told_if_without_executors
-from walbridge.spark_consumer.jvm.jvm_end import silence_py4j, stop_session, told_if_jvm_ends
+from walbridge.spark_consumer.jvm.executors import ending_without_executors
+from walbridge.spark_consumer.jvm.jvm_end import naming_jvm_end, silence_py4j, stop_session
 from walbridge.spark_consumer.jvm.jvm_shutdown import stopping_with_jvm
 from walbridge.spark_consumer.jvm.spark_session import spark_session
 from walbridge.spark_consumer.metrics import JobMetrics
@@ -88,7 +88,7 @@ def _materialize(settings: Settings, metrics: JobMetrics, report: RunReport, *, 
         # The report ends inside: under spark-submit the JVM takes this process with it once it goes on.
         with stopping_with_jvm(spark, stop), report:
             try:
-                with told_if_jvm_ends(spark):
+                with naming_jvm_end(spark):
                     _Attempts(spark, settings, stop, metrics, report).run(once=once)
             finally:
                 stop_session(spark)
@@ -142,7 +142,7 @@ class _Attempts:
     def _attempt(self, *, once: bool) -> None:
         # Below all that sort the errors of their own calls: Spark meets Kafka and the disk in many places.
         timeout_s = self._settings.lake.executor_timeout_s
-        with told_if_without_executors(self._spark, timeout_s), sorting_errors():
+        with ending_without_executors(self._spark, timeout_s), sorting_errors():
             job = Job(self._spark, self._settings, self._stop, self._metrics)
             try:
                 if not self._report.has_begun:  # the lake is this pipeline's: its manifest says so

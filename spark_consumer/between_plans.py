@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 import structlog
 
 from walbridge.runtime.kill_points import kill_point
-from walbridge.runtime.logs import told_every_s
+from walbridge.runtime.logs import progress_interval_s
 from walbridge.schemas.errors import RetryableError, TableError
 from walbridge.schemas.position import format_lsn
 from walbridge.spark_consumer.apply.copy_builds import CopyBuild, CopyBuilds
@@ -32,7 +32,7 @@ from walbridge.spark_consumer.plan.ended_copies import (
     copy_of,
     ended_copies,
     plan_of_copy,
-    plan_of_rest,
+    plan_of_later_changes,
 )
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import CutRow
@@ -70,7 +70,7 @@ class BetweenPlans:
     ) -> None:
         self._manifest, self._maintenance, self._metadata, self._metrics = manifest, maintenance, metadata, metrics
         self._left, self._builds, self._tell = left, builds, tell
-        self._said_s = 0.0
+        self._logged_s = 0.0
 
     def step(self, state: LakeState) -> LakeState:
         """What is due; returns the state after it."""
@@ -164,7 +164,7 @@ class BetweenPlans:
         copy = copy_of(state, table.relation_id)
         assert copy is not None
         self._maintenance.leave(table.path)
-        self._said_s = time.monotonic()
+        self._logged_s = time.monotonic()
         self._metrics.copy_in_work(plan.rows)
         self._builds.begin(plan, copy, self._metadata.relations(plan))
 
@@ -179,7 +179,7 @@ class BetweenPlans:
         if build.error is not None:
             raise build.error
         assert build.head is not None
-        rest = plan_of_rest(state, Written(build.head, build.copy), self._metadata.end_offset())
+        rest = plan_of_later_changes(state, Written(build.head, build.copy), self._metadata.end_offset())
         # Each time fewer: what comes faster than it can be written is for the plans, which let cuts wait.
         if rest is not None and CATCH_UP_ROWS_MAX < rest.rows < build.plan.rows:
             self._begin(rest, state)
@@ -228,8 +228,8 @@ class BetweenPlans:
     def _is_stuck(self, build: CopyBuild, state: LakeState) -> bool:
         """Asked for now and then, and told how far it is."""
         now_s = time.monotonic()
-        if now_s - self._said_s >= told_every_s(LINE_EVERY_S):
-            self._said_s = now_s
+        if now_s - self._logged_s >= progress_interval_s(LINE_EVERY_S):
+            self._logged_s = now_s
             self._builds.look()
             log.info(
                 "a copy is written beside the plans",

@@ -194,7 +194,7 @@ def unwritable_lake(path: str, reason: str | None) -> OperatorError:
     )
 
 
-def told_by_name(error: Any, properties: Mapping[str, str]) -> str:
+def java_cause(error: Any, properties: Mapping[str, str]) -> str:
     """The last cause of a Java exception, and the properties that it is about.
 
     Only names are given: the message itself may quote a secret (I10).

@@ -63,7 +63,7 @@ class Job:
         if not self._stop.is_set():
             with self._resumption.beginning_anew(lambda: self._state):
                 self._source.follow(
-                    end, self._apply_new, self._stop, self._rest, once=once, wait_s=lambda: self._pace.wait_s
+                    end, self._apply_new, self._stop, self._idle, once=once, wait_s=lambda: self._pace.wait_s
                 )
         self._state = self._plans.publish_idle(self._state, now=True)
         if once:
@@ -82,7 +82,7 @@ class Job:
             if self._stop.is_set():
                 return
 
-    def _rest(self) -> None:
+    def _idle(self) -> None:
         """Nothing is to be applied."""
         self._metrics.pulse.beat()
         self._state = self._plans.publish_idle(self._state)

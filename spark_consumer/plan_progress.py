@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import structlog
 
-from walbridge.runtime.logs import told_every_s
+from walbridge.runtime.logs import progress_interval_s
 from walbridge.spark_consumer.plan.plan import Plan, TablePlan
 
 LINE_EVERY_S = 9.0
@@ -40,7 +40,7 @@ class PlanProgress:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._begun_s = self._said_s = time.monotonic()
+        self._begun_s = self._logged_s = time.monotonic()
         self._lock = threading.Lock()
         self._in_work: dict[str, float] = {}
         self._done = 0
@@ -57,12 +57,12 @@ class PlanProgress:
                 del self._in_work[table.topic]
                 self._done += 1
 
-    def tell_if_due(self) -> None:
+    def log_if_due(self) -> None:
         """Write a line, unless one was written just now."""
         now_s = time.monotonic()
-        if now_s - self._said_s < told_every_s(LINE_EVERY_S):
+        if now_s - self._logged_s < progress_interval_s(LINE_EVERY_S):
             return
-        self._said_s = now_s
+        self._logged_s = now_s
         with self._lock:
             done, longest_first = self._done, sorted(self._in_work, key=self._in_work.__getitem__)
         log.info(

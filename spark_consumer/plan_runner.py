@@ -82,7 +82,7 @@ class PlanRunner:
             metrics,
             left,
             builds,
-            self._refuse_or_tell,
+            self._refuse_or_report,
         )
 
     def known(self, plan: Plan) -> tuple[Plan, Relations]:
@@ -119,11 +119,11 @@ class PlanRunner:
         row = state.applied(plan, heads, relations, troubles)
         # There is nothing to remember but where to read on: not worth a row of _cuts.
         if not plan.tables and row.kind != "published":
-            self._tell(plan.troubles, row, plan, relations)
+            self._report(plan.troubles, row, plan, relations)
             return state.passed(plan, relations)
         if not plan.tables and state.is_idle(row):
             return self.publish_idle(state.passed(plan, relations, row))
-        self._tell([*plan.troubles, *troubles], row, plan, relations)
+        self._report([*plan.troubles, *troubles], row, plan, relations)
         kill_point("job:before-publish")
         self.manifest.append(row)
         kill_point("job:published")
@@ -145,13 +145,13 @@ class PlanRunner:
         """Nothing is written any more."""
         self._between.close()
 
-    def _refuse_or_tell(
+    def _refuse_or_report(
         self, troubles: Collection[TableTrouble], row: CutRow, plan: Plan, relations: Relations
     ) -> None:
         self.refuse_troubles(troubles)
-        self._tell(troubles, row, plan, relations)
+        self._report(troubles, row, plan, relations)
 
-    def _tell(self, troubles: Collection[TableTrouble], row: CutRow, plan: Plan, relations: Relations) -> None:
+    def _report(self, troubles: Collection[TableTrouble], row: CutRow, plan: Plan, relations: Relations) -> None:
         # What a copy of an archive would take away nobody can bring back.
         mended = [each for each in troubles if not _is_archive(relations, each)]
         _report_troubles(troubles, row, self._requests.ask(plan.epoch.slot, mended))
@@ -196,7 +196,7 @@ class PlanRunner:
         progress, in_spark = PlanProgress(plan), SparkProgress(self._spark)
 
         def has_moved() -> bool:
-            progress.tell_if_due()
+            progress.log_if_due()
             return in_spark.has_moved()
 
         with hearing(has_moved, self._metrics.pulse.beat), planned_records(self._kafka, plan) as records:

@@ -191,9 +191,9 @@ OF_THE_HOST = {"listen_addresses", "unix_socket_directories"}
 class DockerBroker(InContainer, KafkaBroker):
     """The image of ``docker-compose.yml``, started as there: so it may be killed."""
 
-    def __init__(self, told_port: int) -> None:
+    def __init__(self, announced_port: int) -> None:
         self.container = Container(KAFKA_IMAGE, 9092)
-        self.proxied_port, self.told_port = free_port(), told_port
+        self.proxied_port, self.announced_port = free_port(), announced_port
         made = self.container.definition.with_bind_ports(9094, self.proxied_port)
         made.with_env("KAFKA_HEAP_OPTS", "-Xms256m -Xmx512m").with_command(["bash", "-c", BROKER_COMMAND])
 
@@ -215,7 +215,7 @@ class DockerBroker(InContainer, KafkaBroker):
     def _tell(self) -> None:
         """What to advertise is known only now; the last file lets it begin."""
         advertised = (
-            f"PLAINTEXT://{self.bootstrap_servers},PROXIED://{LOOPBACK}:{self.told_port},ITSELF://localhost:9095"
+            f"PLAINTEXT://{self.bootstrap_servers},PROXIED://{LOOPBACK}:{self.announced_port},ITSELF://localhost:9095"
         )
         settings = {
             **BROKER_SETTINGS,

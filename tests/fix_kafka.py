@@ -17,22 +17,22 @@ from walbridge.embedded.server_process import free_port
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaBroker]:
     """The shared broker. A test that kills or stops it starts it again."""
-    with shared(_shared_broker(told_port=free_port()), "broker", "kafka") as broker:
+    with shared(_shared_broker(announced_port=free_port()), "broker", "kafka") as broker:
         yield broker
 
 
-def _shared_broker(told_port: int) -> KafkaBroker:
+def _shared_broker(announced_port: int) -> KafkaBroker:
     if not servers_are_docker():
-        return KafkaBroker(told_port=told_port)
+        return KafkaBroker(announced_port=announced_port)
     from tests.docker_servers import DockerBroker
 
-    return DockerBroker(told_port)
+    return DockerBroker(announced_port)
 
 
 @pytest.fixture
 def kafka_proxy(kafka: KafkaBroker) -> Iterator[TcpProxy]:
     """A breakable way to the shared broker: ``127.0.0.1:<port>`` as bootstrap server."""
-    with TcpProxy(kafka.proxied_port, kafka.told_port) as proxy:
+    with TcpProxy(kafka.proxied_port, kafka.announced_port) as proxy:
         yield proxy
 
 

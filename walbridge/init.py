@@ -132,11 +132,11 @@ def ensure_publications(
     ensure_publication(connection, settings)
     for name in names:
         say(f"publication {name}: {'created' if name in missing else 'exists'}")
-    _tell_left_out(connection, settings, say)
+    _warn_of_left_out(connection, settings, say)
     return {name: name in missing for name in names}
 
 
-def _tell_left_out(connection: psycopg.Connection[Any], settings: Settings, say: Callable[[str], None]) -> None:
+def _warn_of_left_out(connection: psycopg.Connection[Any], settings: Settings, say: Callable[[str], None]) -> None:
     """What ``walbridge check`` warns of, too: a publication that exists is left as it is."""
     names, wanted = settings.postgres.publication_names, set(map(split_name, settings.postgres.publication_tables))
     published = {(table.namespace, table.name) for table in catalog.published_tables(connection, names)}

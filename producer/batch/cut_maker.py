@@ -204,7 +204,7 @@ class CutMaker:
         self._commit_without_rows(self._stream.received)
         self._after_cut()
 
-    def tell_left(self) -> None:
+    def leave_unasked(self) -> None:
         """Before anything comes: tables of which nothing was asked for leave in a cut of their own.
 
         A cut that ends inside a transaction could not say it, and a session after that would not find it (I8).

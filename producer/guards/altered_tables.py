@@ -78,7 +78,7 @@ class AlteredTables:
             else:
                 self._compared[table.relation_id] = known, now
 
-    def is_told_at(self, lsn: Lsn) -> bool:
+    def is_due_at(self, lsn: Lsn) -> bool:
         """Whether ``take`` returns something."""
         return any(found.since <= lsn for found in self._found.values())
 

@@ -24,7 +24,7 @@ class NewNames:
             elif self._renamed.get(relation_id, (None,))[0] != name:
                 self._renamed[relation_id] = name, lsn
 
-    def is_told_at(self, lsn: Lsn) -> bool:
+    def is_due_at(self, lsn: Lsn) -> bool:
         """Whether ``take`` returns something."""
         return any(since <= lsn for _, since in self._renamed.values())
 

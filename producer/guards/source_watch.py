@@ -211,7 +211,7 @@ class SourceWatch:
 
     def is_renamed_at(self, lsn: Lsn) -> bool:
         """Whether ``take_renamed`` or ``take_altered`` returns something."""
-        return self._altered.is_told_at(lsn) or self._names.is_told_at(lsn)
+        return self._altered.is_due_at(lsn) or self._names.is_due_at(lsn)
 
     def take_renamed(self, lsn: Lsn) -> dict[int, Name]:
         """What tables are called of which nothing comes under another name after ``lsn``. Each is returned once."""

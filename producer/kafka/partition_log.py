@@ -117,14 +117,14 @@ class PartitionLog:
             fault, offset = message.error(), message.offset() or 0
             if fault is None:
                 if stop is not None and offset >= stop:
-                    self._rest()
+                    self._pause()
                     return
                 heard_s = time.monotonic()
                 self.next_offset = offset + 1
                 yield message
             elif fault.code() == KafkaError._PARTITION_EOF:
                 self.next_offset = max(self.next_offset, offset)
-                self._rest()
+                self._pause()
                 return
             elif not fault.retriable() and fault.code() not in _AWAY:
                 raise self._unreadable(fault)
@@ -138,7 +138,7 @@ class PartitionLog:
                 self._consumer.list_topics(self._topic, timeout=SLICE_S)
             self._is_leader_known = True
 
-    def _rest(self) -> None:
+    def _pause(self) -> None:
         """Until the next read: the client would ask for more a hundred times a second."""
         self._consumer.unassign()
 

@@ -38,7 +38,7 @@ class TableNames:
         self._told.pop(relation_id, None)
         return relation
 
-    def tell(self, relation_id: int, name: Name) -> None:
+    def rename(self, relation_id: int, name: Name) -> None:
         """What the catalogue says that a table is called, of which all Relations under another name have come."""
         self._told.pop(relation_id, None)
         announced = self._announced.get(relation_id, name)

@@ -201,7 +201,7 @@ class Tables:
         Raises:
             OperatorError: the topic is not what it must be.
         """
-        self._names.tell(table.relation_id, (table.namespace, table.name))
+        self._names.rename(table.relation_id, (table.namespace, table.name))
         self.archives[table.relation_id] = archived_operations(table.memberships)
         record = self._record(announced(table, facts), facts, types, topic)
         self.writers.forget_foreign(table.relation_id)
@@ -223,7 +223,7 @@ class Tables:
         table = replace(known.table, namespace=name[0], name=name[1])
         record = self._version(table, DataTopic(known.topic, known.partition_count))
         self.versions.write({}, [record])
-        self._names.tell(relation_id, name)
+        self._names.rename(relation_id, name)
         renamed = self._install(record)
         self.writers.take_shape_barrier(relation_id)
         return renamed

@@ -109,7 +109,7 @@ class Changes:
         if self._drops_on_unknown_value and isinstance(error, UnknownValue):
             self.left_out.drop(writer.relation, at, error)
             if self.copies is not None:
-                self.copies.let_go(writer.relation.table.relation_id)
+                self.copies.forget(writer.relation.table.relation_id)
             return
         if self.trouble is None:
             raise error

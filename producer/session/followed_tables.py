@@ -57,7 +57,7 @@ class FollowedTables:
         self._told[relation.relation_id] = begin.final_lsn
         self._tables.receive(relation, self._relation_ids, begin.xid)
 
-    def is_told_since(self, relation_id: int, lsn: Lsn) -> bool:
+    def is_announced_since(self, relation_id: int, lsn: Lsn) -> bool:
         """Whether a transaction at or above this LSN brought a version of the table: it may be a newer one."""
         told = self._told.get(relation_id)
         return told is not None and told >= lsn

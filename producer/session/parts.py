@@ -49,7 +49,7 @@ class _TablesAtCut:
     trouble: TableTrouble
 
     def end_at(self, lsn: Lsn) -> None:
-        self.renamed.tell(lsn)
+        self.renamed.announce(lsn)
         self.trouble.end_at(lsn)
 
     def drop(self, relation_id: int) -> None:
@@ -139,7 +139,7 @@ class SessionParts:
         changes = CopiedChanges(
             follow=left_out.follow,
             leave_out=left_out.add,
-            is_told_since=self.followed.is_told_since,
+            is_announced_since=self.followed.is_announced_since,
             queue=partial(RecordQueue.beside, self.settings, self._spool),
         )
         parts = StepParts(

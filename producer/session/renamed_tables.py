@@ -31,7 +31,7 @@ class RenamedTables:
     def __init__(self, tables: Tables, out: OpenBatch, watch: SourceWatch, fast_path: FastPath) -> None:
         self._tables, self._out, self._watch, self._fast_path = tables, out, watch, fast_path
 
-    def tell(self, lsn: Lsn) -> None:
+    def announce(self, lsn: Lsn) -> None:
         """Add to the open batch, which ends at ``lsn``, what is known of names and columns there."""
         self._rename(self._watch.take_renamed(lsn), lsn)
         if displaced := self._tables.versions.take_displaced() & {*self._out.tracker.progress.relation_ids}:

@@ -105,7 +105,7 @@ class TableTrouble:
         if relation_id in self._watch.gone:
             self._left_out.add(relation_id)  # its last changes may be yet to come
         if self.copies is not None:
-            self.copies.let_go(relation_id)
+            self.copies.forget(relation_id)
 
     def leave(
         self, relation: RelationRecord, position: Position, reason: OperatorError, *, is_mended_by_copy: bool = True
@@ -139,7 +139,7 @@ class TableTrouble:
         self._left_out.add(relation_id)
         self._tables.writers.forget(relation_id)
         if self.copies is not None:
-            self.copies.let_go(relation_id)
+            self.copies.forget(relation_id)
         if after.state == QUARANTINED:
             often = ": it was copied again too often" if may_copy and is_copied_too_often(after.troubles) else ""
             log.warning(f"table is quarantined{often}", table=name, reason=reason.what, remedy=reason.remedy)

@@ -92,14 +92,14 @@ class LastWords:
     is_sure: bool = False
 
     @property
-    def has_ended_unsaid(self) -> bool:
+    def has_died(self) -> bool:
         """Whether the run that held the pipeline is over and nobody said so."""
         return self.run is not None and self.run.end is None and not self.is_running
 
     @property
-    def told_end(self) -> Run | None:
+    def recorded_end(self) -> Run | None:
         """What ended last, if it said so: a start that was refused later says more than a run that was killed."""
-        if self.run is None or not self.has_ended_unsaid:
+        if self.run is None or not self.has_died:
             return self.end
         is_newer = self.end is not None and self.end.end is not None and self.end.end.at > self.run.seen
         return self.end if is_newer else None
@@ -109,7 +109,7 @@ class LastWords:
 
         A record is old also where the reader's clock is ahead, or Kafka was away and nobody could renew it.
         """
-        return replace(self, is_running=True) if is_in_use and self.has_ended_unsaid and not self.is_sure else self
+        return replace(self, is_running=True) if is_in_use and self.has_died and not self.is_sure else self
 
 
 NEVER_RAN = LastWords()

@@ -69,7 +69,7 @@ def executor_cores(spark: SparkSession) -> list[int]:
 
 
 @contextmanager
-def told_if_without_executors(spark: SparkSession, timeout_s: float) -> Iterator[None]:
+def ending_without_executors(spark: SparkSession, timeout_s: float) -> Iterator[None]:
     """A block whose Spark jobs are cancelled when they have waited for an executor for so long.
 
     Raises:

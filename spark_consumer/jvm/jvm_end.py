@@ -47,7 +47,7 @@ def silence_py4j() -> None:
 
 
 @contextmanager
-def told_if_jvm_ends(spark: SparkSession) -> Iterator[None]:
+def naming_jvm_end(spark: SparkSession) -> Iterator[None]:
     """A block in which an error becomes one that says how the JVM ended, if it did.
 
     Raises:

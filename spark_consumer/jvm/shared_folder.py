@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from walbridge.schemas.errors import OperatorError
-from walbridge.spark_consumer.errors import sorted_error, told_by_name
+from walbridge.spark_consumer.errors import java_cause, sorted_error
 from walbridge.spark_consumer.jvm.executors import is_cluster
 
 log = structlog.get_logger()
@@ -69,4 +69,4 @@ def _in_words(error: Exception) -> str:
         return found.what
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return told_by_name(error.java_exception, {}) if isinstance(error, Py4JJavaError) else type(error).__name__
+    return java_cause(error.java_exception, {}) if isinstance(error, Py4JJavaError) else type(error).__name__

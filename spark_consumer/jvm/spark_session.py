@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from walbridge.runtime.heap import SPARK_SHARE
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.errors import told_by_name
+from walbridge.spark_consumer.errors import java_cause
 from walbridge.spark_consumer.jvm.jvm_end import EXIT_ON_OUT_OF_MEMORY
 
 CONNECTOR = "spark-sql-kafka-0-10"
@@ -146,7 +146,7 @@ def _started(conf: Mapping[str, str]) -> SparkSession:
         master = conf.get("spark.master", "local")
         of_a_cluster = "" if master.startswith("local") else f"see that a Spark master answers at {master}; else "
         raise OperatorError(
-            f"Spark does not start: {told_by_name(error.java_exception, conf)}",
+            f"Spark does not start: {java_cause(error.java_exception, conf)}",
             remedy=f"{of_a_cluster}mend [spark] or [spark.conf] in walbridge.toml",
         ) from error
 

@@ -133,7 +133,7 @@ class CutsSource:
         watch_s = WATCH_ONCE_S if once else WATCH_S
         try:
             while query.isActive and not stop.is_set() and not batches.over.wait(watch_s):
-                batches.rest(on_idle)
+                batches.while_idle(on_idle)
         finally:
             # Stopping interrupts a running batch, so it comes after the last one.
             batches.close()
@@ -224,7 +224,7 @@ class _Batches:
                 self.failure = error
                 self.over.set()
 
-    def rest(self, on_idle: Callable[[], None]) -> None:
+    def while_idle(self, on_idle: Callable[[], None]) -> None:
         """Call ``on_idle`` unless a batch runs; none begins meanwhile."""
         if self._running.acquire(blocking=False):
             try:

@@ -19,7 +19,7 @@ from walbridge.schemas.errors import MEND_PROPERTY, OperatorError, RetryableErro
 from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_sections import Compression
-from walbridge.spark_consumer.errors import GRANT_READ, CutsLost, class_name, messages, told_by_name
+from walbridge.spark_consumer.errors import GRANT_READ, CutsLost, class_name, java_cause, messages
 from walbridge.spark_consumer.kafka.large_records import close_consumer
 
 API_TIMEOUT_MS = 5_000
@@ -67,10 +67,10 @@ class MissingTopics(CutsLost):
     def __init__(self, topics: Sequence[str], bootstrap_servers: str) -> None:
         self.topics, self._bootstrap_servers = topics, bootstrap_servers
         super().__init__(
-            self.said_of(topics[0]), instead="correct [kafka] bootstrap_servers, if that is another broker"
+            self.missing_topic(topics[0]), instead="correct [kafka] bootstrap_servers, if that is another broker"
         )
 
-    def said_of(self, topic: str) -> str:
+    def missing_topic(self, topic: str) -> str:
         """What is wrong with one of them."""
         return f"topic {topic} does not exist at {self._bootstrap_servers}"
 
@@ -181,7 +181,7 @@ class KafkaClient:
         if _NAMELESS in messages(cause):
             return RetryableError(f"no name in [kafka] bootstrap_servers {self._bootstrap_servers} can be resolved")
         return OperatorError(
-            f"[kafka.spark] is not accepted: {told_by_name(cause, self._client)}",
+            f"[kafka.spark] is not accepted: {java_cause(cause, self._client)}",
             remedy=MEND_PROPERTY,
         )
 

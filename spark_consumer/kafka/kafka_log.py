@@ -186,7 +186,7 @@ class KafkaLog(KafkaClient):
                 # A broker that knows no topic of this pipeline says nothing of a single table.
                 if self.partition_count(cuts_topic(self._name)) == 0:
                     raise
-                found |= {topic: TopicGone(missing.said_of(topic)) for topic in missing.topics}
+                found |= {topic: TopicGone(missing.missing_topic(topic)) for topic in missing.topics}
         return {}
 
     def too_large(self, ranges: Mapping[PartitionId, Range]) -> dict[str, TableError]:

@@ -86,7 +86,7 @@ def plan_of_copy(state: LakeState, relation_id: int, metadata_end_offset: int) -
     return _plan(state, table, ranges, metadata_end_offset)
 
 
-def plan_of_rest(state: LakeState, written: Written, metadata_end_offset: int) -> Plan | None:
+def plan_of_later_changes(state: LakeState, written: Written, metadata_end_offset: int) -> Plan | None:
     """What came behind the part that is written, to where the lake is; None where nothing came.
 
     ``written`` is of a copy that ``continues``.

@@ -126,7 +126,7 @@ NOTICED = {
         listed.test_nothing_is_read_on_while_listed_keys_wait_to_enter,
     ),
     "a chunk behind one that is void enters": noticed(
-        CopyAnswers._let_go, "copied.close_chunks(number)", "copied.chunks.pop(number).close()",
+        CopyAnswers._reread, "copied.close_chunks(number)", "copied.chunks.pop(number).close()",
         windows.test_chunk_behind_one_that_is_void_is_read_again_too,
     ),
     # What becomes of answers.
@@ -147,7 +147,7 @@ NOTICED = {
         windows.test_change_that_the_snapshot_lacks_is_laid_over_the_rows,
     ),
     "a void chunk enters": noticed(
-        CopyAnswers.let_go_void, "chunk.window.void is not None", "False",
+        CopyAnswers.reread_void, "chunk.window.void is not None", "False",
         windows.test_chunk_of_a_table_that_is_emptied_meanwhile_is_read_again_from_where_it_was,
     ),
     "a window stays open when its chunk was let go": noticed(

@@ -66,11 +66,11 @@ class Reader:
         self._answers: deque[Answer] = deque()
 
     def ask(self, wanted: Wanted) -> None:
-        self.let_go()
+        self.cancel()
         self.asked.append(wanted)
         self.wanted = wanted
 
-    def let_go(self) -> None:
+    def cancel(self) -> None:
         self.wanted = None
         _close(self._answers)
         self._answers.clear()
@@ -307,7 +307,7 @@ def copied(
             made.feed(Begin(Lsn(210), 7, 70), relation(ORDERS), relation(ITEMS), Commit(Lsn(210), Lsn(220), 7))
             yield made
         finally:
-            made.copies._reading.let_go_whole()
+            made.copies._reading.end_whole()
             made.copies._reading.end()
             for table in made.copies._reading.copied.values():
                 table.close_chunks()

@@ -274,7 +274,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "walbridge/consumer/relations.py:__init__",
     ),
     "tests/walbridge/sql/test_sql.py::test_column_that_was_not_read_fails_the_query_that_needs_it": (
-        "walbridge/sql/lake_catalog.py:_told",
+        "walbridge/sql/lake_catalog.py:_classified",
     ),
     "tests/walbridge/sql/test_sql.py::test_table_that_is_not_current_is_refused_where_the_query_means_it": (
         "walbridge/sql/lake_catalog.py:_refusal",

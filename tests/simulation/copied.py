@@ -201,13 +201,13 @@ class Reader:
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        self.let_go()
+        self.cancel()
 
     def ask(self, wanted: Wanted) -> None:
         self._answers = self._answered(wanted)
         self._reads_rows = isinstance(wanted, ChunkWanted)
 
-    def let_go(self) -> None:
+    def cancel(self) -> None:
         self._answers = None
 
     def answer(self) -> Answer | None:

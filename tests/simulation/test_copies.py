@@ -94,7 +94,7 @@ MUTANTS = {
         CopiedTable.receive, "for chunk in self.chunks:", "for chunk in self.chunks[-1:]:", seed=134
     ),
     "a chunk behind one that is void enters": Mutant(
-        CopyAnswers._let_go, "copied.close_chunks(number)", "copied.chunks.pop(number).close()"
+        CopyAnswers._reread, "copied.close_chunks(number)", "copied.chunks.pop(number).close()"
     ),
     "a row that a window touched enters as it was read": Mutant(rows_at_end, "row[0] not in touched", "True", seed=12),
     "what was received before the snapshot is known counts as contained, as its LSN has it": Mutant(

@@ -30,7 +30,7 @@ def plan() -> Plan:
 
 def lines(progress: PlanProgress) -> list[Any]:
     with capture_logs() as said:
-        progress.tell_if_due()
+        progress.log_if_due()
     return list(said)
 
 

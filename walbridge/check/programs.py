@@ -19,7 +19,7 @@ def program_findings(verb: str, words: LastWords, now: datetime) -> Iterator[Fin
     lines = list(word_lines(words, now))
     if not lines:
         return
-    command, end = f"walbridge {verb}", words.told_end.end if words.told_end is not None else None
+    command, end = f"walbridge {verb}", words.recorded_end.end if words.recorded_end is not None else None
     text = f"{command} {lines[0]}"
     if words.is_running:
         yield ok(AREA, text)

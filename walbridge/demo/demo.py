@@ -89,7 +89,7 @@ class Demo:
             with View(servers.TABLES, self._console, seconds) as view:
                 self._look_until(load.is_done, gauges, view.show)
             self._wait_for_lake(gauges)
-            self._tell_where(running)
+            self._print_where(running)
             self._say("verifying every table, row by row, at one LSN")
             return verify(settings, timeout_s=VERIFY_S)
 
@@ -146,7 +146,7 @@ class Demo:
                 due_s = time.monotonic() + interval_s
             time.sleep(0.2)
 
-    def _tell_where(self, running: servers.Servers) -> None:
+    def _print_where(self, running: servers.Servers) -> None:
         place = self._place
         kept = "kept" if self._keep else "kept until the next demo or `make clean`"
         self._print(f"\nThe tables are in {place.lake} ({kept}). To look at them, with Spark:\n")

@@ -66,7 +66,7 @@ class KafkaBroker(Server):
         settings: more of server.properties, e.g. ``{"message.max.bytes": "2000000"}``; these win.
         keep: leave data and log under home when it stops.
         report: told of progress should jars have to be fetched first.
-        told_port: of a proxy on loopback. Clients that come through it to ``proxied_port`` are
+        announced_port: of a proxy on loopback. Clients that come through it to ``proxied_port`` are
             told this port as the broker's, and so stay behind the proxy.
         jvm: more options of its JVM.
         scram: user → password, for brokers whose settings want SCRAM-SHA-512.
@@ -80,7 +80,7 @@ class KafkaBroker(Server):
         *,
         keep: bool = False,
         report: Callable[[str], None] = lambda line: None,
-        told_port: int = 0,
+        announced_port: int = 0,
         jvm: Sequence[str] = (),
         scram: Mapping[str, str] | None = None,
     ) -> None:
@@ -91,7 +91,7 @@ class KafkaBroker(Server):
         self._jvm = (*_archive(self._java, self._jars).options(), *jvm)
         super().__init__("kafka", keep=keep)
         self._controller_port = 0
-        self.told_port = told_port
+        self.announced_port = announced_port
         self.proxied_port = 0
 
     @property
@@ -112,7 +112,7 @@ class KafkaBroker(Server):
 
     def _choose_ports(self) -> None:
         self.port, self._controller_port = free_port(), free_port()
-        self.proxied_port = free_port() if self.told_port else 0
+        self.proxied_port = free_port() if self.announced_port else 0
         self._write_properties()
 
     @property
@@ -122,7 +122,7 @@ class KafkaBroker(Server):
     def _broker_settings(self) -> dict[str, str]:
         broker, controller = f"127.0.0.1:{self.port}", f"127.0.0.1:{self._controller_port}"
         listeners = f"PLAINTEXT://{broker},CONTROLLER://{controller}"
-        proxied = [f",PROXIED://127.0.0.1:{port}" for port in (self.proxied_port, self.told_port) if port]
+        proxied = [f",PROXIED://127.0.0.1:{port}" for port in (self.proxied_port, self.announced_port) if port]
         return {
             **self._settings,
             "listeners": listeners + "".join(proxied[:1]),

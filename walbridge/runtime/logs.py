@@ -39,7 +39,7 @@ def configure_logs(level: str = "info", log_format: str = "auto") -> None:
     )
 
 
-def told_every_s(line_s: float) -> float:
+def progress_interval_s(line_s: float) -> float:
     """How often to tell how far some work is: so often as a line, or as a bar is moved in a terminal."""
     return line_s if _bars is None else BAR_S
 

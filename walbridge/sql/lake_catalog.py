@@ -80,7 +80,7 @@ class LakeCatalog:
                     self._make_views(connection)
                     yield connection
                 except duckdb.Error as error:
-                    raise self._told(error) from error
+                    raise self._classified(error) from error
 
     def _make_views(self, connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute("SET TimeZone = 'UTC'")
@@ -121,7 +121,7 @@ class LakeCatalog:
         entry = self._entries[name]
         return f"{_quoted(entry.namespace)}.{_quoted(entry.name)}"
 
-    def _told(self, error: duckdb.Error) -> BaseException:
+    def _classified(self, error: duckdb.Error) -> BaseException:
         is_of_a_name = isinstance(error, duckdb.CatalogException)
         message = str(error)
         if failed := _FAILED_STREAM.search(message):

@@ -25,7 +25,7 @@ _PART = re.compile(_NAME)
 
 def spelled_tables(text: str, default_schema: str) -> set[tuple[str, str]]:
     """Schema and name of each table that the text may mean."""
-    tables = _told_by_duckdb(text)
+    tables = _named_by_duckdb(text)
     return {
         (schema, name)
         for chain in _chains(text)
@@ -44,7 +44,7 @@ def _unquoted(part: str) -> str:
     return part[1:-1].replace('""', '"') if part.startswith('"') else part
 
 
-def _told_by_duckdb(text: str) -> set[str] | None:
+def _named_by_duckdb(text: str) -> set[str] | None:
     """Names without their schemas; None where it cannot tell."""
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
         try:

@@ -44,7 +44,7 @@ def sql(
         found = result(connection, text, form, lambda columns: catalog.read_only(connection, columns))
         if found is not None:
             _print(_LINES[form](found))
-    say(_told(row))
+    say(_heading(row))
     return 0
 
 
@@ -58,6 +58,6 @@ def _print(lines: Iterable[str]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _told(row: CutRow) -> str:
+def _heading(row: CutRow) -> str:
     time = "" if row.commit_time is None else f", committed {row.commit_time.isoformat(' ', 'seconds')}"
     return f"at {format_lsn(row.end_lsn)}{time}"

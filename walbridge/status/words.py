@@ -20,7 +20,7 @@ _LATELY = timedelta(days=1)
 def word_lines(words: LastWords, now: datetime) -> Iterator[str]:
     """Whether it runs, since when and where; how it ended, and what mends that. None where it never ran."""
     run, end = words.run, words.end
-    told = words.told_end
+    told = words.recorded_end
     if words.is_running and run is not None:
         yield f"runs since {moment_text(run.since)}: {run.where}, version {run.version}, {run.state}"
         if end is not None and end.end is not None and end.end.how is not How.STOPPED and now - end.end.at < _LATELY:

@@ -68,7 +68,7 @@ def pipeline_page(view: View, views: Sequence[View], now: datetime) -> Html:
 
 def _document(shown: View | None, views: Sequence[View], body: Html, now: datetime) -> Html:
     """``shown``: whose page it is; None of the list."""
-    told = _told([view for view in views if view.verdict.level != GOOD] if shown is None else [shown])
+    told = _announced([view for view in views if view.verdict.level != GOOD] if shown is None else [shown])
     nav = tag("nav", tag("ul", *(tag("li", _link(each, each is shown)) for each in views)), aria_label="Pipelines")
     head = tag(
         "head",
@@ -95,7 +95,7 @@ def _document(shown: View | None, views: Sequence[View], body: Html, now: dateti
     return join(Html("<!doctype html>"), tag("html", head, tag("body", page), lang="en"))
 
 
-def _told(views: Sequence[View]) -> str:
+def _announced(views: Sequence[View]) -> str:
     """Read aloud when it changes."""
     return "; ".join(f"{each.name}: {each.verdict.text}" for each in views) or "all pipelines are streaming"
 

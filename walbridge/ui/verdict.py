@@ -116,7 +116,7 @@ def _lags(standing: Standing) -> Iterator[Verdict]:
 
 
 def _program(who: str, command: str, words: LastWords) -> Iterator[Verdict]:
-    end = words.told_end.end if words.told_end is not None else None
+    end = words.recorded_end.end if words.recorded_end is not None else None
     if words.is_running:
         return
     if words.run is None and words.end is None:

@@ -48,7 +48,7 @@ class VerifyMetrics:
         self._why_not: dict[str, str] = {}
         self._last = ""
         self._tables = Gauge(f"{_PREFIX}_tables", "Tables by their last result", ["result"], registry=self.registry)
-        self._tell_tables({})
+        self._count_tables({})
         self._unequal = self._counter("unequal_tables", "Times that a table of the lake was found to differ")
         self._rows = self._counter("rows", "Rows of the source that were compared")
         self._failures = self._counter("failures", "Runs that ended early: a peer was away")
@@ -71,7 +71,7 @@ class VerifyMetrics:
         return self.pulse.health()
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """For the record of this run: what it does, what it found last, and the last difference, however long ago."""
         return f"{self.pulse.state}; {self._told}{self._failed}{self._last}"
 
@@ -91,9 +91,9 @@ class VerifyMetrics:
         why_not = [f"; {name}: {self._why_not[name]}" for name in sorted(self._now) if self._why_not[name]]
         if not why_not:
             self._whole_s = time.monotonic()
-        self._tell_tables(self._now)
+        self._count_tables(self._now)
         self._failed = "".join(why_not[:1])
-        self._told = f"at {_now()}: {told_tables(self._now)}"
+        self._told = f"at {_now()}: {tables_by_result(self._now)}"
         return len(why_not)
 
     def run_failed(self, why: str) -> None:
@@ -101,7 +101,7 @@ class VerifyMetrics:
         self._failures.inc()
         self._failed = f"; the run at {_now()} ended early: {why}"
 
-    def _tell_tables(self, results: dict[str, str]) -> None:
+    def _count_tables(self, results: dict[str, str]) -> None:
         counts = Counts(results.values())
         for each in RESULTS:
             self._tables.labels(each).set(counts[each])
@@ -117,7 +117,7 @@ def _now() -> str:
     return f"{datetime.now(UTC):%Y-%m-%d %H:%M}Z"
 
 
-def told_tables(results: dict[str, str]) -> str:
+def tables_by_result(results: dict[str, str]) -> str:
     """``13 of 14 tables equal; unequal: public.orders``."""
     counts = Counts(results.values())
     parts = [f"{counts[EQUAL]} of {len(results)} tables equal"]

@@ -73,7 +73,7 @@ def verify_every(
     is_over, where = threading.Event(), settings.metrics
     metrics = VerifyMetrics(settings.name, every_s, where.stalled_after_s)
     service = Service(settings, every_s, tables, timeout_s or TIMEOUT_S, metrics, is_over)
-    report = RunReport(settings, VERIFIER, StatusTopic(settings, VERIFIER), lambda: metrics.told)
+    report = RunReport(settings, VERIFIER, StatusTopic(settings, VERIFIER), lambda: metrics.summary)
     endpoint = where.host, where.verify_port, metrics.registry, metrics.health, "verify_port"
     set_on_stop_signals(is_over)
     with report, HttpEndpoint(*endpoint) as http:
@@ -131,14 +131,14 @@ class Service:
                 is_whole = self._compare_all()
                 self._metrics.pulse.enter(RESTING if is_whole else WAITING_FOR_PEERS)
                 retry_s = time.monotonic() + min(self._every_s, RETRY_S)
-                self._rest(began_s + self._every_s if is_whole else retry_s)
+                self._pause(began_s + self._every_s if is_whole else retry_s)
         except Over:
             pass
         except BaseException as error:
             self._failure = error
             self._is_over.set()
 
-    def _rest(self, until_s: float) -> None:
+    def _pause(self, until_s: float) -> None:
         while (left_s := until_s - time.monotonic()) > 0 and not self._is_over.wait(min(left_s, _BEAT_S)):
             if self._metrics.pulse.state == RESTING:
                 self._metrics.pulse.beat()

@@ -106,21 +106,21 @@ class CopyReader:
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        self.let_go()
+        self.cancel()
         self._wanted.put(None)
         if self._thread is not None:
             self._thread.join(_END_S)
 
     def ask(self, wanted: Wanted) -> None:
         """What was asked for before is let go. The thread begins with the first question."""
-        self.let_go()
+        self.cancel()
         self._ahead = _ReadAhead()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="copy reader", daemon=True)
             self._thread.start()
         self._wanted.put((self._number, wanted, self._ahead))
 
-    def let_go(self) -> None:
+    def cancel(self) -> None:
         """No answer to what was asked for is wanted any more."""
         self._number += 1
         self._ahead.end()

@@ -148,7 +148,7 @@ class CopyWorkers:
                 return
             worker = min(rooms, key=lambda room: len(room.asked))
             worker.asked.append(each)
-            worker.process.tell(each)
+            worker.process.send(each)
 
     def _take(self, worker: _Worker) -> Answered | None:
         """What a worker answers; None where it has died."""

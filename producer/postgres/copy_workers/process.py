@@ -1,4 +1,4 @@
-"""One worker process, as the producer sees it: a child that is told questions and answers them over a socket.
+"""One worker process, as the producer sees it: a child that is message questions and answers them over a socket.
 
 It has the producer's environment, and signals that ask to end are held back from it: a terminal and a service manager
 send them to all processes, and only the producer knows what to end. It ends when the socket does.
@@ -55,17 +55,17 @@ class WorkerProcess:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             its.close()
-        self.tell(beginning)
+        self.send(beginning)
 
     @property
     def exit_code(self) -> int | None:
         """None until it has been ended."""
         return self._process.returncode
 
-    def tell(self, told: Beginning | Wanted) -> None:
+    def send(self, message: Beginning | Wanted) -> None:
         """One question; where the worker has died its socket says so when it is listened to."""
         with contextlib.suppress(OSError):
-            self.socket.send(told)
+            self.socket.send(message)
 
     def receive(self) -> Message:
         """Its next answer.

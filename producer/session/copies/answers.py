@@ -119,18 +119,18 @@ class CopyAnswers:
         if relation_id == PUBLICATION:
             self._reading.to_copy.list_failed()
             if isinstance(error, RetryableError):
-                self._reading.waits.tell_all(error)
+                self._reading.waits.log_all(error)
             return
         known = self._out.tracker.progress.tables.get(relation_id)
         is_wanted = known is None or known.state != QUARANTINED or relation_id in self._reading.requested.to_copy
         if not is_wanted:
-            self._reading.to_copy.let_go(relation_id)  # by the very cut that its copy would have begun in
+            self._reading.to_copy.forget(relation_id)  # by the very cut that its copy would have begun in
             return
         pause_s = self._reading.to_copy.pause_s(relation_id, is_refused=refusal is not None)
         table = self._reading.to_copy.published.get(relation_id)
         self._reading.to_copy.put_off(relation_id, pause_s)
         if self._reading.whole is not None and self._reading.whole.relation_id == relation_id:
-            self._reading.let_go_whole()
+            self._reading.end_whole()
         if relation_id in self._reading.copied:
             self._wait(self._reading.copied[relation_id], pause_s, why, refusal)
         elif self._is_published(relation_id):
@@ -161,7 +161,7 @@ class CopyAnswers:
             log.warning("copy of a table waits", relation_id=relation_id, reason=why)
             return
         self._reading.requested.refuse(relation_id, why)
-        self._reading.to_copy.let_go(relation_id)
+        self._reading.to_copy.forget(relation_id)
         log.warning("table is not copied again", relation_id=relation_id, reason=why, remedy=refusal.remedy)
 
     def _stay_stale(self, published: PublishedTable, why: str, refusal: OperatorError | None) -> None:
@@ -182,19 +182,19 @@ class CopyAnswers:
         self._out.tracker.remember_tables({relation_id: left})
         self._changes.leave_out(relation_id)
         if state == QUARANTINED:
-            self._reading.let_go(relation_id)
+            self._reading.forget(relation_id)
         remedy = refusal.remedy if refusal else None
         log.warning("table is not published: it cannot be copied now", table=name, reason=why, remedy=remedy)
 
-    def let_go_void(self) -> None:
+    def reread_void(self) -> None:
         """Chunks that will not enter, and those behind them, are read again, or the copy begins again."""
         for copied in self._reading.copied.values():
             for number, chunk in enumerate(copied.chunks):
                 if chunk.window.void is not None:
-                    self._let_go(copied, number, chunk.window.void)
+                    self._reread(copied, number, chunk.window.void)
                     break
 
-    def _let_go(self, copied: CopiedTable, number: int, void: Void) -> None:
+    def _reread(self, copied: CopiedTable, number: int, void: Void) -> None:
         log.debug("chunk is read again", relation_id=copied.state.relation_id, reason=void.value)
         if void is Void.TOO_LARGE:
             copied.size = copied.size.after_too_large()
@@ -202,7 +202,7 @@ class CopyAnswers:
             copied.wait(AGAIN_S)
             assert copied.found is not None
             name, xid = copied.found.table.qualified_name, copied.chunks[number].window.waits_for
-            self._reading.waits.tell(copied.state.relation_id, name, void, xid)
+            self._reading.waits.log(copied.state.relation_id, name, void, xid)
         if copied.unread is not None:
             self._reading.end()
         copied.close_chunks(number)

@@ -21,13 +21,13 @@ class CopiedChanges:
     """What a session does with the changes of tables that are copied.
 
     ``follow``, ``leave_out``: told the relation id of a table whose changes are published from here on, or are not.
-    ``is_told_since``: whether the stream has told of a table at or above an LSN. ``queue``: makes one for the changes
-    of a table that is copied in one piece.
+    ``is_announced_since``: whether the stream brought a version of a table at or above an LSN. ``queue``: makes one for
+    the changes of a table that is copied in one piece.
     """
 
     follow: Callable[[int], None]
     leave_out: Callable[[int], None]
-    is_told_since: Callable[[int, Lsn], bool]
+    is_announced_since: Callable[[int, Lsn], bool]
     queue: Callable[[], RecordQueue]
 
 

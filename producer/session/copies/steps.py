@@ -58,7 +58,7 @@ class CopySteps:
         self._reading.end()
         relation_id = found.table.relation_id
         try:
-            if self._changes.is_told_since(relation_id, found.lsn):
+            if self._changes.is_announced_since(relation_id, found.lsn):
                 raise NotYet(f"table {found.table.qualified_name} may have been altered since it was described")
             writer = self._start.writer_of(found)
             begun = self._watch.next_xid()

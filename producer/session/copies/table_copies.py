@@ -95,9 +95,9 @@ class TableCopies:
         """A table that is published and not followed."""
         self._notice([relation_id])
 
-    def let_go(self, relation_id: int) -> None:
+    def forget(self, relation_id: int) -> None:
         """The table is followed no more."""
-        self._reading.let_go(relation_id)
+        self._reading.forget(relation_id)
 
     def begin_transaction(self, xid: int) -> None:
         """Before the first change of any transaction."""
@@ -132,7 +132,7 @@ class TableCopies:
             self._notice(appeared - set(progress.relation_ids))
         while (answer := self._reading.reader.answer()) is not None:
             self._answers.take(answer)
-        self._answers.let_go_void()
+        self._answers.reread_void()
         self._steps.publish_found()
         # Before a chunk enters, so that the next one is read meanwhile.
         if self._reading.asked is None:

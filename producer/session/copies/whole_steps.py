@@ -110,7 +110,7 @@ class WholeSteps:
 
     def _abandon(self, whole: WholeCopy) -> None:
         self._changes.leave_out(whole.relation_id)
-        self._reading.let_go_whole()
+        self._reading.end_whole()
 
     def _begin_again(self, whole: WholeCopy, void: Void) -> None:
         if void in (Void.IN_PROGRESS, Void.NOT_VISIBLE):
@@ -118,7 +118,7 @@ class WholeSteps:
             self._reading.end()
             xid = None if whole.aside is None else whole.aside.waits_for
             whole.wait(AGAIN_S)
-            self._reading.waits.tell(whole.relation_id, whole.name, void, xid)
+            self._reading.waits.log(whole.relation_id, whole.name, void, xid)
             return
         self._abandon(whole)
         self._reading.to_copy.put_off(whole.relation_id, AGAIN_S)

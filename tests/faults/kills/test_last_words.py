@@ -39,7 +39,7 @@ def test_status_tells_a_run_a_kill_an_error_and_a_stop(producer: ProducerUnderTe
 
     killed.kill()
     words = heard(producer)
-    assert words.has_ended_unsaid
+    assert words.has_died
     assert next(word_lines(words, datetime.now(UTC))).startswith("ended without a word, last heard of at ")
 
     refused = producer.start_streaming()

@@ -67,41 +67,41 @@ def test_other_columns_are_told_behind_the_position_that_was_asked_for_after_the
     """I8: what was written before may come under the columns of before."""
     altered = Looking(OTHERS[how]).look()
 
-    assert [altered.is_told_at(Lsn(lsn)) for lsn in (599, 600)] == [False, True]
+    assert [altered.is_due_at(Lsn(lsn)) for lsn in (599, 600)] == [False, True]
     assert altered.take(Lsn(599)) == {}
     found = altered.take(Lsn(600))
     assert (found[ID].known, found[ID].facts) == (KNOWN, OTHERS[how])
-    assert not altered.is_told_at(Lsn(600))
+    assert not altered.is_due_at(Lsn(600))
 
 
 def test_columns_that_are_as_announced_are_not_told() -> None:
-    assert not Looking(replace(AB, replica_identity="d")).look().is_told_at(Lsn(10**9))
+    assert not Looking(replace(AB, replica_identity="d")).look().is_due_at(Lsn(10**9))
 
 
 def test_position_is_that_of_the_look_that_showed_it_first() -> None:
     looking = Looking(OTHERS["renamed"])
     looking.look()
     looking.insert_lsn = 700
-    assert looking.look().is_told_at(Lsn(600))
+    assert looking.look().is_due_at(Lsn(600))
 
 
 def test_columns_that_were_altered_again_are_told_behind_the_later_look() -> None:
     looking = Looking(OTHERS["renamed"])
     looking.look()
     looking.now, looking.insert_lsn, looking.names = OTHERS["added"], 700, ("a", "b", "c")
-    assert not looking.look().is_told_at(Lsn(699))
+    assert not looking.look().is_due_at(Lsn(699))
     assert looking.altered.take(Lsn(700))[ID].facts == OTHERS["added"]
 
 
 def test_column_that_is_not_published_is_asked_for_once() -> None:
     looking = Looking(OTHERS["added"], published=("a", "b"))
-    assert not looking.look().is_told_at(Lsn(10**9))
+    assert not looking.look().is_due_at(Lsn(10**9))
     looking.look()
     assert looking.descriptions == 1
 
 
 def test_table_that_is_altered_between_two_questions_waits_for_the_next_look() -> None:
     looking = Looking(OTHERS["added"], published=("a", "b", "d"))
-    assert not looking.look().is_told_at(Lsn(10**9))
+    assert not looking.look().is_due_at(Lsn(10**9))
     looking.names = ("a", "b", "c")
-    assert looking.look().is_told_at(Lsn(600))
+    assert looking.look().is_due_at(Lsn(600))

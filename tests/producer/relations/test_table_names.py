@@ -26,7 +26,7 @@ def test_relation_that_is_read_again_counts_under_the_name_that_was_told_since()
     """Until Postgres 16 a renamed schema brings no Relation."""
     names = TableNames()
     names.receive(OLD)
-    names.tell(ORDERS, ("other", "orders"))
+    names.rename(ORDERS, ("other", "orders"))
 
     assert [names.receive(OLD) for _ in range(2)] == [replace(OLD, namespace="other")] * 2
 
@@ -35,9 +35,9 @@ def test_relation_that_is_read_again_counts_under_the_name_that_was_told_since()
 def test_name_that_was_told_counts_no_more_once_there_is_a_newer_one(then: str) -> None:
     names = TableNames()
     names.receive(OLD)
-    names.tell(ORDERS, ("public", "third"))
+    names.rename(ORDERS, ("public", "third"))
     if then == "told":
-        names.tell(ORDERS, ("public", "orders"))
+        names.rename(ORDERS, ("public", "orders"))
     else:
         names.receive(NEW)
 
@@ -46,7 +46,7 @@ def test_name_that_was_told_counts_no_more_once_there_is_a_newer_one(then: str) 
 
 def test_name_that_is_told_of_a_table_without_a_relation_holds_until_one_comes() -> None:
     names = TableNames()
-    names.tell(ORDERS, ("public", "archive"))
+    names.rename(ORDERS, ("public", "archive"))
 
     assert names.receive(OLD) == OLD
 

@@ -57,7 +57,7 @@ def test_program_that_was_heard_of_lately_runs() -> None:
 def test_program_that_is_not_heard_of_any_more_ended_without_a_word() -> None:
     words = last_words(RUN, [], LATE, None)
     assert words == LastWords(RUN, None, is_running=False)
-    assert words.has_ended_unsaid
+    assert words.has_died
 
 
 @pytest.mark.parametrize(("is_alive", "now"), [(True, LATE), (False, AT)])
@@ -68,12 +68,12 @@ def test_machine_that_can_be_asked_knows_better_than_the_clock(is_alive: bool, n
 def test_program_that_says_its_end_does_not_run_and_says_why() -> None:
     words = last_words(RUN.ended(FAILED), [RUN.ended(FAILED)], AT, None)
     assert words == LastWords(RUN.ended(FAILED), RUN.ended(FAILED))
-    assert not words.has_ended_unsaid
+    assert not words.has_died
 
 
 def test_end_that_came_through_as_the_other_record_alone_is_the_runs() -> None:
     words = last_words(RUN, [RUN.ended(FAILED)], AT, None)
-    assert (words.is_running, words.has_ended_unsaid) == (False, False)
+    assert (words.is_running, words.has_died) == (False, False)
 
 
 def test_start_that_is_refused_leaves_the_program_that_runs_as_running() -> None:

@@ -210,7 +210,7 @@ def test_nothing_is_done_at_rest_while_a_trigger_runs_nor_a_trigger_begun_meanwh
 
     def act(_records: object) -> None:
         told.append("trigger")
-        batches.rest(lambda: told.append("rest beside it"))
+        batches.while_idle(lambda: told.append("rest beside it"))
 
     batches = _Batches(act, lambda: 0)
     trigger = threading.Thread(target=batches.receive, args=(MagicMock(), 1))
@@ -220,7 +220,7 @@ def test_nothing_is_done_at_rest_while_a_trigger_runs_nor_a_trigger_begun_meanwh
         trigger.join(0.05)
         told.append("rest")
 
-    batches.rest(rest)
+    batches.while_idle(rest)
     trigger.join(60)
 
     assert told == ["rest", "trigger"]

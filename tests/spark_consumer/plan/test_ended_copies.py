@@ -18,7 +18,7 @@ from walbridge.spark_consumer.plan.ended_copies import (
     copy_of,
     ended_copies,
     plan_of_copy,
-    plan_of_rest,
+    plan_of_later_changes,
 )
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
@@ -125,7 +125,7 @@ def test_what_came_behind_is_read_from_where_the_written_part_ends() -> None:
         partitions=(CopyRange(0, 10, 30, 15), CopyRange(1, 4, 6, 1)),
     )
     head = replace(HEAD, version=0)
-    found = plan_of_rest(lake(now), Written(head, ENDED), 40)
+    found = plan_of_later_changes(lake(now), Written(head, ENDED), 40)
     assert found is not None
     (table,) = found.tables
 
@@ -135,7 +135,7 @@ def test_what_came_behind_is_read_from_where_the_written_part_ends() -> None:
     }
     assert table.segments == (Segment(0, "v1", None, at(800, 1)), Segment(1, "v2", at(800, 1), None))
     assert (table.base, table.follows_source, table.beside) == (head, True, True)
-    assert plan_of_rest(lake(ENDED), Written(head, ENDED), 40) is None
+    assert plan_of_later_changes(lake(ENDED), Written(head, ENDED), 40) is None
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_copy_is_written_from_exactly_the_records_since_it_began(
             is_begun = data.draw(COIN)
             if written is None or is_begun:  # from nothing, as after a kill
                 held = read(plan_of_copy(state, 1, 0))
-            elif (rest := plan_of_rest(state, written, 0)) is not None:
+            elif (rest := plan_of_later_changes(state, written, 0)) is not None:
                 held = held + read(rest)
             written = Written(HEAD, copy)
             assert [number for number in held if number in history.rows[-1]] == history.rows[-1]

@@ -108,10 +108,10 @@ def test_bar_of_which_nothing_is_heard_goes_also_where_no_line_is_written() -> N
 def test_who_is_no_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a service manager or a file."""
     program = (
-        "import structlog; from walbridge.runtime.logs import configure_logs, told_every_s; configure_logs(); "
-        f"assert told_every_s(10) == 10; structlog.get_logger().info(**{COPY | PACE!r})"
+        "import structlog; from walbridge.runtime.logs import configure_logs, progress_interval_s; configure_logs(); "
+        f"assert progress_interval_s(10) == 10; structlog.get_logger().info(**{COPY | PACE!r})"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
 
     assert 'event="copy of a table goes on" table=public.t rows=1200' in done.stderr
-    assert logs.told_every_s(10.0) == 10.0
+    assert logs.progress_interval_s(10.0) == 10.0

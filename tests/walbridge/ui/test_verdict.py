@@ -126,10 +126,10 @@ def test_difference_that_verify_found_is_told_for_a_day() -> None:
     metrics.run_ended(["public.a, b"])
     now = datetime.now(UTC)
 
-    found = verdict(replace(verifying(metrics.told), at=now))
+    found = verdict(replace(verifying(metrics.summary), at=now))
 
     assert (found.level, found.text) == ("attention", "verify found that public.a, b differed from its source")
-    assert verdict(replace(verifying(metrics.told), at=now + timedelta(days=1, minutes=2))).level == "good"
+    assert verdict(replace(verifying(metrics.summary), at=now + timedelta(days=1, minutes=2))).level == "good"
 
 
 def test_prepared_transaction_is_told_once_it_is_what_an_alert_would_tell() -> None:

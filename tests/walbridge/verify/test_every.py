@@ -26,7 +26,7 @@ from walbridge.verify.metrics import (
     UNEQUAL,
     VerifyMetrics,
     result_of,
-    told_tables,
+    tables_by_result,
 )
 from walbridge.verify.report import TableResult
 from walbridge.verify.service import RETRY_S, Service
@@ -60,7 +60,7 @@ def test_only_what_is_proved_of_a_current_table_makes_it_unequal(result: TableRe
 def test_run_is_told_in_one_line_with_a_few_names() -> None:
     results = dict.fromkeys("fedcba", EQUAL) | dict.fromkeys("zyxw", UNEQUAL) | {"s": NOT_CURRENT}
 
-    assert told_tables(results) == "6 of 11 tables equal; unequal: w, x, y and 1 more; not current: s"
+    assert tables_by_result(results) == "6 of 11 tables equal; unequal: w, x, y and 1 more; not current: s"
 
 
 def test_run_that_ended_early_leaves_the_results_before_it_and_the_age_of_the_last_whole_one() -> None:
@@ -73,8 +73,8 @@ def test_run_that_ended_early_leaves_the_results_before_it_and_the_age_of_the_la
     assert value("walbridge_verify_tables", {"pipeline": "p", "result": UNEQUAL}) == 1
     assert value("walbridge_verify_unequal_tables_total", {"pipeline": "p"}) == 1
     assert value("walbridge_verify_failures_total", {"pipeline": "p"}) == 1
-    assert "0 of 1 tables equal; unequal: public.t" in metrics.told
-    assert "ended early: Postgres is away; last difference: public.t, at 2" in metrics.told
+    assert "0 of 1 tables equal; unequal: public.t" in metrics.summary
+    assert "ended early: Postgres is away; last difference: public.t, at 2" in metrics.summary
 
 
 def test_difference_is_told_with_its_time_also_after_runs_that_found_none() -> None:
@@ -84,7 +84,7 @@ def test_difference_is_told_with_its_time_also_after_runs_that_found_none() -> N
         metrics.found(each)
         metrics.run_ended(["public.t"])
 
-    assert "1 of 1 tables equal; last difference: public.t, at 2" in metrics.told
+    assert "1 of 1 tables equal; last difference: public.t, at 2" in metrics.summary
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("15m", 900), ("1h", 3600), ("2d", 172_800)])
@@ -187,7 +187,7 @@ def test_tables_behind_one_that_cannot_be_read_are_compared_and_status_says_whic
 
     assert answers.asked == list(answers.tables)
     assert "3 of 5 tables equal; not current: public.d; not compared: public.b; public.b: permission denied" in (
-        metrics.told
+        metrics.summary
     )
     assert metrics.registry.get_sample_value("walbridge_verify_tables", {"pipeline": "p", "result": NOT_COMPARED}) == 1
 
@@ -223,7 +223,7 @@ def test_table_that_was_named_and_is_not_published_does_not_keep_the_others_from
     answers.published = ["public.b"]
 
     assert there._compare_all()
-    assert "1 of 2 tables equal; not compared: typo; typo: publication p does not publish" in metrics.told
+    assert "1 of 2 tables equal; not compared: typo; typo: publication p does not publish" in metrics.summary
 
 
 def test_server_that_is_away_ends_the_run(answers: Answers) -> None:
@@ -232,7 +232,7 @@ def test_server_that_is_away_ends_the_run(answers: Answers) -> None:
 
     assert not there._compare_all()
     assert answers.asked == ["public.a"]
-    assert metrics.told.endswith("ended early: Postgres could not be read")
+    assert metrics.summary.endswith("ended early: Postgres could not be read")
 
 
 def test_run_behind_one_that_ended_early_begins_with_the_tables_that_had_no_turn(answers: Answers) -> None:
@@ -246,7 +246,7 @@ def test_run_behind_one_that_ended_early_begins_with_the_tables_that_had_no_turn
     assert there._compare_all()
 
     assert "".join(each[-1] for each in answers.asked) == "ab" + "cab" + "abc"
-    assert "3 of 3 tables equal" in metrics.told
+    assert "3 of 3 tables equal" in metrics.summary
 
 
 def test_rest_after_a_run_that_ended_early_counts_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +263,7 @@ def test_rest_after_a_run_that_ended_early_counts_from_its_end(monkeypatch: pyte
 
     monkeypatch.setattr(service, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr(there, "_compare_all", run_of_an_hour)
-    monkeypatch.setattr(there, "_rest", rest)
+    monkeypatch.setattr(there, "_pause", rest)
     there._run()
 
     assert rests == [RETRY_S]

@@ -69,7 +69,7 @@ class RunReport:
 
     def __enter__(self) -> Self:
         if (left := self._left.read()) is not None and not self._is_over.is_set():
-            _tell(left, "the last run here ended, and its peer could not be told")
+            _log(left, "the last run here ended, and its peer could not be told")
         return self
 
     def __exit__(
@@ -141,10 +141,10 @@ class RunReport:
             self._warn(_why(error))
             return left
         words = last_words(run, [end, left], datetime.now(UTC), False)
-        if words.has_ended_unsaid and run is not None and is_alive(run.process) is not True:
+        if words.has_died and run is not None and is_alive(run.process) is not True:
             what = f"{run.where} was last heard of at {run.seen:%Y-%m-%d %H:%M:%S} UTC and ended without a word"
             ended = run.ended(End(run.seen, How.UNSAID, None, what, _KILLED))
-            _tell(ended, "the last run ended without a word")
+            _log(ended, "the last run ended without a word")
             return ended
         return left if words.end is left else None
 
@@ -181,7 +181,7 @@ def end_of(error: BaseException | None, at: datetime) -> End:
     return End(at, How.BUG, EXIT_BUG, f"a bug: {bug_place(error)}", remedy)
 
 
-def _tell(run: Run, event: str) -> None:
+def _log(run: Run, event: str) -> None:
     end = run.end
     if end is not None:
         log.warning(event, at=end.at.isoformat(), how=end.how.value, who=run.where, why=end.what, remedy=end.remedy)

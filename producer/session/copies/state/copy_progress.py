@@ -13,7 +13,7 @@ import structlog
 from walbridge.producer.copying.copy_share import LINE_S, TableSize, line_of, seconds_left
 from walbridge.producer.session.copies.state.copied_table import CopiedTable
 from walbridge.producer.session.copies.state.whole_copy import WholeCopy
-from walbridge.runtime.logs import told_every_s
+from walbridge.runtime.logs import progress_interval_s
 from walbridge.schemas.control.table_progress import TableCopy
 
 log = structlog.get_logger()
@@ -70,12 +70,12 @@ class CopyProgress:
             pace = self._paces[relation_id] = _Pace(copy, share, now_s, now_s)
         left_s = seconds_left(share, pace.share, now_s - pace.seen_s)
         standing = CopyStanding(topic, copy.rows, copy.bytes, share, left_s)
-        if now_s - pace.told_s >= told_every_s(LINE_S):
+        if now_s - pace.told_s >= progress_interval_s(LINE_S):
             pace.told_s = now_s
-            self._tell(table, standing, pace, now_s - pace.seen_s)
+            self._log(table, standing, pace, now_s - pace.seen_s)
         return standing
 
-    def _tell(self, table: CopiedTable | WholeCopy, copy: CopyStanding, pace: _Pace, seconds: float) -> None:
+    def _log(self, table: CopiedTable | WholeCopy, copy: CopyStanding, pace: _Pace, seconds: float) -> None:
         assert table.writer is not None
         name, rows_per_s = table.writer.relation.table.qualified_name, (copy.rows - pace.copy.rows) / seconds
         log.info("copy of a table goes on", **line_of(name, copy.rows, copy.bytes, copy.share, rows_per_s, copy.left_s))

@@ -95,9 +95,9 @@ class CopyReading:
         if self.table is not None:
             self.table.close_unread()
         self.asked = self.found = None
-        self.reader.let_go()
+        self.reader.cancel()
 
-    def let_go_whole(self) -> None:
+    def end_whole(self) -> None:
         """The copy in one piece is over, or void."""
         if self.whole is not None:
             if self.asked == self.whole.relation_id:
@@ -115,7 +115,7 @@ class CopyReading:
         copied.close_chunks()
         del self.copied[relation_id]
 
-    def let_go(self, relation_id: int) -> None:
+    def forget(self, relation_id: int) -> None:
         """The table is followed no more: nobody needs a copy that was asked for."""
         self.requested.end(relation_id)
         self.end_copy(relation_id)
@@ -125,8 +125,8 @@ class CopyReading:
         if (copied := self.copied.pop(relation_id, None)) is not None:
             copied.close_chunks()
         if self.whole is not None and self.whole.relation_id == relation_id:
-            self.let_go_whole()
-        self.to_copy.let_go(relation_id)
+            self.end_whole()
+        self.to_copy.forget(relation_id)
         if self.asked == relation_id:
             self.end()
         if relation_id in self.requested.to_copy:

@@ -47,7 +47,7 @@ class TablesToCopy:
         self._pauses_s.pop(relation_id, None)
         self._noticed.add(relation_id)
 
-    def let_go(self, relation_id: int) -> None:
+    def forget(self, relation_id: int) -> None:
         """The table is copied, or is followed no more."""
         self.published.pop(relation_id, None)
         self._later.pop(relation_id, None)

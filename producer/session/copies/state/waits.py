@@ -13,7 +13,7 @@ from walbridge.schemas.errors import RetryableError, back_again
 
 log = structlog.get_logger()
 
-TELL_AGAIN_S = 10.0
+LOG_AGAIN_S = 10.0
 _ALL = 0
 """No relation has this id."""
 _HOLDER = (
@@ -27,17 +27,17 @@ class CopyWaits:
     """Those of one session."""
 
     def __init__(self) -> None:
-        self._told_s: dict[int, float] = {}
+        self._logged_s: dict[int, float] = {}
         """When each table was told last."""
 
-    def tell(self, relation_id: int, table: str, why: Void, xid: int | None) -> None:
+    def log(self, relation_id: int, table: str, why: Void, xid: int | None) -> None:
         """The table waits, as it may have done before. ``xid``: of 32 bits; None where it is not known."""
         if not self._is_due(relation_id):
             return
         remedy = None if xid is None else remedy_of(why, xid)
         log.warning("copy of a table waits", table=table, relation_id=relation_id, reason=why.value, remedy=remedy)
 
-    def tell_all(self, away: RetryableError) -> None:
+    def log_all(self, away: RetryableError) -> None:
         """Every copy that has not begun waits, since nobody can say now what is published."""
         if self._is_due(_ALL):
             remedy = back_again(away, otherwise="none is needed: the publication is listed again")
@@ -45,10 +45,10 @@ class CopyWaits:
 
     def _is_due(self, relation_id: int) -> bool:
         now_s = time.monotonic()
-        told_s = self._told_s.get(relation_id)
-        if told_s is not None and now_s - told_s < TELL_AGAIN_S:
+        logged_s = self._logged_s.get(relation_id)
+        if logged_s is not None and now_s - logged_s < LOG_AGAIN_S:
             return False
-        self._told_s[relation_id] = now_s
+        self._logged_s[relation_id] = now_s
         return True
 
 

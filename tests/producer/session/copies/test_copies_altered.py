@@ -174,6 +174,6 @@ def test_end_of_a_table_that_the_batch_before_it_drops_does_not_come() -> None:
 def test_answer_that_comes_after_its_table_was_let_go_is_heard_by_nobody() -> None:
     with copied() as session:
         session.begin()
-        session.copies.let_go(LATE)
+        session.copies.forget(LATE)
         session.answer(shown(), read((1, "one"), lsn=0))
         assert session.told() == [BEGIN]

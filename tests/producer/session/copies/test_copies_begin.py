@@ -321,7 +321,7 @@ def test_table_that_is_let_go_while_it_is_described_does_not_begin() -> None:
         session.find(LATE)
         session.reader.tell(found(lsn=600))
         session.step()
-        session.copies.let_go(LATE)
+        session.copies.forget(LATE)
         session.hear(700)
         assert session.step() is None
         assert session.kafka.batches == []

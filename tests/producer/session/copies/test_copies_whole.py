@@ -218,7 +218,7 @@ def test_table_that_leaves_while_it_is_read_is_copied_no_more() -> None:
     with begun() as session:
         session.answer(shown(), rows(1))
         session.transaction(KEYLESS, insert(2, "waits"), xid=XID + 700)
-        session.copies.let_go(LATE)
+        session.copies.forget(LATE)
         assert session.copies.whole is None
         assert session.reader.wanted is None
         assert told(session) == [("m", None), ("r", 1)]

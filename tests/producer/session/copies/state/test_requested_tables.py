@@ -246,7 +246,7 @@ def test_copy_of_a_table_that_left_for_good_is_asked_for_no_more(standing: Table
         there.ask(TableRequest(COPY, LATE))
         session.answer(TablesFound(()))
         if standing is CURRENT:
-            session.copies.let_go(LATE)  # as the cut does that says so
+            session.copies.forget(LATE)  # as the cut does that says so
         else:
             there.ask(TableRequest(FORGET, LATE))
             session.pass_s(10)
