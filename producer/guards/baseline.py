@@ -20,11 +20,11 @@ from walbridge.producer.pgoutput.options import PUBLICATION_NAMES, names_in
 from walbridge.producer.postgres.facts import PublicationState
 from walbridge.producer.postgres.publications.combined_publications import (
     NAMED_OTHERWISE,
-    adds_columns,
     changed_members,
     generated_by_publication,
     has_version,
-    membership_beside,
+    tells_more,
+    told_beside,
     without_version,
 )
 from walbridge.schemas.control.progress_record import OWN_OPTIONS, Progress, pairs
@@ -109,7 +109,7 @@ class Baseline:
         """The same facts where these publications are followed instead: what they tell otherwise has changed."""
         oids = frozenset(now.oids.values())
         tables = {
-            each: replace(self.tables[each], membership=membership_beside(membership, self.publications, oids))
+            each: replace(self.tables[each], membership=told_beside(membership, self.publications, oids))
             for each, membership in self._members.items()
         }
         generated = self.generated_columns
@@ -148,7 +148,7 @@ class Baseline:
             if without_version(before) == without_version(token)
             and has_version(before)
             and before != token
-            and not adds_columns(before, token)
+            and not tells_more(before, token)
         }
 
     def unversioned(self, now: PublicationState) -> dict[int, str]:
@@ -157,7 +157,7 @@ class Baseline:
         return {
             each: token
             for each, before, token in self._compared(now)
-            if adds_columns(before, token) or (not has_version(before) and before == without_version(token) != token)
+            if tells_more(before, token) or (not has_version(before) and before == without_version(token) != token)
         }
 
     def _compared(self, now: PublicationState) -> Iterator[tuple[int, str, str]]:

@@ -57,7 +57,7 @@ def column_numbers(relation: Relation, facts: TableFacts | None, versions: Seque
 def described_columns(relation: Relation, facts: TableFacts | None) -> list[ColumnFacts | None]:
     """By column, the catalogue's facts of the column with this name and type; None where there is none."""
     known = {(each.name, each.type_oid, each.typmod): each for each in facts.columns} if facts else {}
-    return [known.get(_as_announced(column)) for column in relation.columns]
+    return [known.get(_told(column)) for column in relation.columns]
 
 
 def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
@@ -204,13 +204,13 @@ def _identity(version: RelationRecord) -> str:
     return version.table.replica_identity
 
 
-def _as_announced(column: RelationColumn) -> tuple[str, int, int]:
+def _told(column: RelationColumn) -> tuple[str, int, int]:
     return column.name, column.type_oid, column.typmod
 
 
 def _same_columns(relation: Relation, versions: Sequence[RelationRecord]) -> RelationRecord | None:
     """The newest version that was announced with these very columns."""
-    wanted = [_as_announced(column) for column in relation.columns]
+    wanted = [_told(column) for column in relation.columns]
     for version in reversed(versions):
         if [(each.name, each.type_oid, each.typmod) for each in version.table.columns] == wanted:
             return version

@@ -56,7 +56,7 @@ class FastPath:
         transaction = transactions.open
         assert transaction is not None
         source, tail = transaction.source.encoded, out.plain_tails[op]
-        if transaction.adds_columns:
+        if transaction.tells_more:
             transaction.event_lsn = wal_start(data)
             more = transaction.source_of(writer.relation.table.relation_id)
             source, tail = more.encoded, with_block(tail, more.block(transaction.ordinal))

@@ -64,18 +64,18 @@ def _spool_dir(process: int = 0) -> TemporaryDirectory[str]:
 
 @lru_cache(maxsize=64)
 def settings_of(
-    rows_max: int, partitions: int, idle_ms: int, two_phase: bool = False, adds_columns: bool = False
+    rows_max: int, partitions: int, idle_ms: int, two_phase: bool = False, tells_more: bool = False
 ) -> Settings:
-    """Small limits, so that small histories reach them. ``adds_columns``: what topics have by setting alone."""
+    """Small limits, so that small histories reach them. ``tells_more``: what topics have by setting alone."""
     return Settings(
         name="p",
         postgres=Postgres(dsn=SecretStr("simulated"), slot=SLOT, two_phase=two_phase),
         topics=Topics(
             partitions=partitions,
-            tombstones=adds_columns,
-            transaction_block=adds_columns,
-            transaction_topic=adds_columns,
-            source_sequence=adds_columns,
+            tombstones=tells_more,
+            transaction_block=tells_more,
+            transaction_topic=tells_more,
+            source_sequence=tells_more,
         ),
         producer=Producer(
             batch_rows_max=rows_max,
@@ -135,7 +135,7 @@ class Run:
             random.choice((1, 3)),
             random.choice((10, 500, 2_000)),
             random.random() < 0.4,
-            adds_columns=seed % 3 == 0,
+            tells_more=seed % 3 == 0,
         )
         two_phase = self.settings.postgres.two_phase
         self.copied = CopiedSource(world, random) if case.has_copy else None

@@ -146,14 +146,14 @@ def operations_in(membership: str | None) -> tuple[str, ...] | None:
     return tuple(each for each in OPERATIONS if each in told) if parts and not told >= {*OPERATIONS} else None
 
 
-def adds_columns(before: str, now: str) -> bool:
+def tells_more(before: str, now: str) -> bool:
     """Whether the same is told as before, and of columns, too, which earlier code left out."""
     if before == now:
         return False
     return before == " ".join(each.partition(_COLUMNS)[0] for each in now.split(" "))
 
 
-def membership_beside(membership: str, publications: Collection[int], others: Collection[int]) -> str:
+def told_beside(membership: str, publications: Collection[int], others: Collection[int]) -> str:
     """What was told of a table in ``publications``, as it is told where ``others`` are followed."""
     if membership == NAMED_OTHERWISE:
         return membership

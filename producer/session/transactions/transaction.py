@@ -43,7 +43,7 @@ class OpenTransaction:
     """By relation id, how many of them wait for the copy of their table: they come later, or in its rows."""
     is_begun: bool = False
     """Its begin is told, in Kafka or in the open batch."""
-    adds_columns: bool = False
+    tells_more: bool = False
     """Events tell their sequence or their transaction."""
     encoded_id: bytes = b""
     """As Debezium calls the transaction; empty where events do not tell it."""
@@ -140,7 +140,7 @@ class TransactionTracker:
         if resume is not None:
             self.open.is_begun, self.open.waiting = resume.is_begun, dict(resume.waiting)
         tells_transaction = self._tells_transaction and events is not None
-        self.open.adds_columns = tells_transaction or self.last_commit is not None
+        self.open.tells_more = tells_transaction or self.last_commit is not None
         if tells_transaction:
             self.open.encoded_id = string_value(transaction_id(message.xid, message.final_lsn))
         self.publishes = not skipped and resume is None and self._split is None
@@ -166,7 +166,7 @@ class TransactionTracker:
         """
         transaction = self.inside()
         if self.publishes:
-            if transaction.adds_columns:
+            if transaction.tells_more:
                 transaction.event_lsn = wal_start(body)
             self.unhashed.append(body)
             return True
