@@ -1,5 +1,5 @@
-"""A new epoch in the same topics, where the stream cannot go on from what was published: ``walbridge copy --all``. And
-a pipeline's first epoch, where its tables are to be copied beside the stream.
+"""A new epoch in the same topics (``walbridge copy --all``), where the stream cannot go on; and the first epoch of a
+pipeline whose tables are to be copied beside the stream.
 
     streaming ──asked for──▶ creating ──new slot──▶ streaming: every table is stale, and copied beside the stream
         first start ───────────▲

@@ -1,4 +1,4 @@
-"""How a pipeline's first epoch begins: with one copy of all tables, or with word that each is copied beside the stream.
+"""How a pipeline's first epoch begins: with one copy of all tables, or with each table copied beside the stream.
 
 In: a producer that has the slot, and a pipeline that has copied nothing yet. Out: progress from which a session can go
 on. A copy that is interrupted begins again from its first table, until one is complete.

@@ -1,4 +1,4 @@
-"""Which changes a session asks for, where the settings leave out what replication brings, and those of before did not.
+"""Whether a session may leave out what replication brings, where settings ask for that and the session before did not.
 
 In: settings, progress. Out: the settings of this session. A change of a row that the lake has may wait in the WAL, and
 no subscription shows it any more where that was dropped since. So a session asks for all changes until all who were

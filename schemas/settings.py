@@ -1,7 +1,7 @@
 """The whole ``walbridge.toml`` as one frozen object; both programs take their part.
 
 In: values and ``WALBRIDGE_*`` variables. Out: settings within their limits. Unknown keys are
-refused: a misspelt limit would be ignored without a word otherwise. Secrets print as
+refused: a misspelt limit would otherwise be ignored. Secrets print as
 ``***``. Each setting is in ``settings_sections.py``; reading the file is ``settings_file.py``.
 """
 

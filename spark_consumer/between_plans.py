@@ -1,4 +1,4 @@
-"""Between two plans: what changes in the lake though the source is where it was.
+"""Between two plans: what changes in the lake although the source stands where it was.
 
 In: the state that the newest plan left. Out: the state after rows of ``_cuts`` that say the same LSN again, with
 

@@ -1,4 +1,4 @@
-"""Another job on this lake is waited for, as far as its record tells of it.
+"""Waits for another job on this lake, as long as its record says that it runs.
 
 In: the records in the lake. Out: nobody else is seen to run; or whose end was waited for in vain.
 

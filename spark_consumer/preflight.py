@@ -1,4 +1,4 @@
-"""Checks before Spark starts: what would stop the job is told in a second, not after a JVM's start.
+"""Checks before Spark starts: what would stop the job fails in a second, not after a JVM's start.
 
 In: settings. Out: nothing, or the operator's error. The broker is only asked for a plain TCP
 connection: Kafka's own client checks credentials and rights later. Under ``spark-submit`` Java and

@@ -1,4 +1,4 @@
-"""A stop that waits for no plan: what takes longer than a moment is left as a kill would leave it.
+"""A stop that waits for no plan: after a moment the plan in work is left as a kill would leave it.
 
 In: the event that asks the job to stop, and a block that ends soon after it unless a plan is in work. Out: the process
 has ended within five seconds, with code 0 and a record of its end. Nothing is lost by it: the plan's row in ``_cuts``

@@ -1,4 +1,4 @@
-"""The event triggers that tell DDL in the stream: how they are made, taken away and found.
+"""The event triggers that write DDL into the stream as rows: how they are made, removed and found.
 
 In: an administrator's connection. Out: in the schema ``walbridge`` a table and a function, three event triggers, and a
 publication of the table's inserts, of which a producer asks (``schemas/told_ddl.py``). One of each serves all pipelines

@@ -138,7 +138,7 @@ class ProgressTracker:
         return progress, self._cut(batch, progress, ranges, metadata_end_offset, Lsn(end_lsn), complete)
 
     def _floor(self, end_lsn: int) -> Lsn:
-        """It never goes back: the server forwards a START behind it without a word."""
+        """It never goes back: the server forwards a START behind it silently."""
         wanted = end_lsn if self.floor_max is None else min(end_lsn, self.floor_max)
         return Lsn(max(wanted, self.progress.floor))
 

@@ -1,4 +1,4 @@
-"""What copies of tables beside the stream rest on, as pure rules: states, windows, visibility. No I/O.
+"""The pure rules of copies beside the stream: states, windows, visibility. No I/O.
 
-The copies themselves are made in ``session/copies/table_copies.py``, the first copy of a pipeline in ``copy.py``.
+The copies themselves are made in ``session/copies/table_copies.py``, the first copy of a pipeline in ``first_copy.py``.
 """

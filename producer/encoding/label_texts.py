@@ -1,4 +1,4 @@
-"""The names of labels that rows are encoded with: collected as they come, so that a cut can ask whether they are some.
+"""Names of enum labels in encoded rows, collected so that each is looked up in the catalogue before a cut.
 
 In: the columns of a relation version, with what is known of their types; each value of a column in which labels may be,
 as text or in its type's binary format. Out: by table and enum the texts that were not met before, with the transaction

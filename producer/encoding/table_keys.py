@@ -1,4 +1,4 @@
-"""Keys of what is of a whole table, in a compacted topic: nothing there may be without one.
+"""Keys of records about a whole table in a compacted topic, where every record needs one.
 
 Pure. No row has such a key, so that compaction keeps the newest of each kind beside the rows.
 """

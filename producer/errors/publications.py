@@ -51,7 +51,7 @@ def publication_remade(publications: Sequence[str]) -> OperatorError:
 def operations_missing(
     publications: Sequence[str], operations: Sequence[str], *, is_told_later: bool | None = None
 ) -> OperatorError:
-    """Postgres leaves them out without a word.
+    """Postgres leaves them out silently.
 
     Args:
         is_told_later: whether a start can tell afterwards that they were left out; None before a pipeline begins.

@@ -1,8 +1,8 @@
-"""Tables whose columns came, went or are called otherwise, of which the stream brought no change since that says so.
+"""Tables whose columns were added, dropped or renamed, and of which the stream brought no Relation since.
 
 In: columns as the catalogue has them, and as they were announced last. Out: what the stream would announce of a table
-now, once all has come that was written before: who alters a table keeps all others from it, so nothing of it comes
-under the columns of before behind the WAL position that is asked for after the look (I8).
+now, once all has come that was written before: altering a table locks it, so nothing of it comes under the columns of
+before behind the WAL position that is asked for after the look (I8).
 """
 
 from collections.abc import Iterable, Mapping

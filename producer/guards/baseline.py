@@ -1,4 +1,4 @@
-"""What the copy was made beside: the publication's members and the topics, by ids that are never given twice.
+"""The baseline: the ids of publications, their members and topics at the time of the copy. Ids are never reused.
 
 In: the baseline that progress carries, and the publication and topics as they are now. Out: tables
 that left, or an ``OperatorError``: what the stream never says, because it just sends less (I7).

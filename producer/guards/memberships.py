@@ -1,4 +1,4 @@
-"""Tables that are members of the publications for another reason than before, or with other columns, or were meanwhile.
+"""Tables whose membership of the publications changed, for good or for a while: its reason, or its columns.
 
 In: the baseline in progress, and the publications as they are. Out: doubts, and what is known of memberships that
 earlier code wrote down without the transactions that made them.

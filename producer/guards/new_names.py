@@ -1,4 +1,4 @@
-"""Tables that the catalogue calls otherwise than the stream did last. Pure.
+"""Tables that the catalogue knows under another name than the stream announced last. Pure.
 
 In: names at the LSN of a look. Out: each new name, once nothing comes under an earlier one.
 """
@@ -17,7 +17,7 @@ class NewNames:
         """By table: its new name, and from where on nothing comes under an earlier one."""
 
     def look(self, names: Mapping[int, Name], lsn: Lsn, told_name: Callable[[int], Name | None]) -> None:
-        """A commit is in the WAL before the catalogue shows it, and who renames a table keeps all others from it."""
+        """A commit is in the WAL before the catalogue shows it, and renaming a table locks it."""
         for relation_id, name in names.items():
             if name == told_name(relation_id):
                 self._renamed.pop(relation_id, None)

@@ -1,4 +1,4 @@
-"""Where settings name other publications than were followed: what is remembered, told beside those.
+"""Where settings name other publications than were followed: the remembered memberships, restated for the new ones.
 
 In: progress, the publications of a session, the catalogue. Out: what the tables were members of, in the words of the
 new publications, so that a comparison finds the tables of which something may be missing; tables that left with the old

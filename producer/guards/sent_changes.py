@@ -1,4 +1,4 @@
-"""Whether a session sends of a table what it would send if it began now: a server may know an older state of things.
+"""Whether the server sends of a table what it would send to a new session: it may still use an older publication.
 
 In: the catalogue, and what tables are known to have been when the session began. Out: yes or no, before a copy begins.
 """

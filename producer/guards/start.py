@@ -1,4 +1,4 @@
-"""Where a start would lose or repeat changes without a word: compared before anything is read.
+"""Refuses a start that would lose or repeat changes silently: all is compared before anything is read.
 
 In: progress as Kafka holds it, who the server is, its slot, the options that would be asked for.
 Out: nothing, or a refusal that says what mends it (I7). Pure.

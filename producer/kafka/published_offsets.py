@@ -1,4 +1,4 @@
-"""Where rows came to lie in their topics, as the callbacks of one instance tell. Pure.
+"""The offsets that rows got in their topics, as the delivery callbacks of one instance report them. Pure.
 
 In: the spans of each transaction. Out: what speaks against them, before they are committed: a hole, or a topic that
 was made anew; and topics of which nothing is known yet.

@@ -1,4 +1,4 @@
-"""What a broker tells of a topic. Pure."""
+"""What a broker says of a topic. Pure."""
 
 from typing import NamedTuple
 

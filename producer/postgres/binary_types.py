@@ -1,4 +1,4 @@
-"""What decides over a type's binary format, from the catalogue: its functions and what it holds.
+"""What a type's binary format depends on, from the catalogue: its functions and its elements.
 
 In: type oids. Out: facts of these and of all types that they hold. The catalogue says *now*; arrays
 and composites tell their elements' types themselves, and functions of a type hardly ever change.

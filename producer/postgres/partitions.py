@@ -1,4 +1,4 @@
-"""The partitions below published roots: who they are, what tells their rows apart.
+"""The partitions below published roots: which they are, and which columns identify their rows.
 
 In: a connection, relation ids. Out: one ``Partition`` each, the roots themselves among them. Only
 the catalogue is read, so that DDL that waits for a lock blocks nothing here.

@@ -87,7 +87,7 @@ def refuse_unfit_server(connection: SqlConnection, settings: Settings) -> None:
 
 def ensure_publication(connection: SqlConnection, settings: Settings) -> None:
     """Make a missing publication, if settings name its tables. Before a copy only: later the
-    changes between the drop and this would be missing, without a word.
+    changes between the drop and this would be missing silently.
 
     Raises:
         OperatorError: one is missing, and no settings say what is to be in it.

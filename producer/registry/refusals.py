@@ -1,4 +1,4 @@
-"""What a schema registry refuses, or what speaks against it: each with its remedy.
+"""What a schema registry refuses, or what keeps a schema out of it: each with its remedy.
 
 A registry's own words are left out: they may repeat what it was sent (I10).
 """

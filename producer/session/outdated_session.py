@@ -1,4 +1,4 @@
-"""Where a session cannot go on, since the server has it see things as they were when it began.
+"""Ends a session whose server still decodes with the catalogue of its beginning, where that would be wrong.
 
 In: what the tables of a session noticed, and how far it has published. Out: an error that ends the session; the next
 one begins at the floor of its progress, and sees things as they are.

@@ -1,4 +1,4 @@
-"""Tables that are called otherwise or have other columns by now, of which the stream brought no Relation that says so.
+"""Tables that were renamed, or whose columns changed, and of which the stream brought no Relation that says so.
 
 In: names and columns that the catalogue told, once all has come that was written under those before. Out: a version
 with the new ones and the same topic, and a shape barrier in the cut that ends there; no event goes with it.

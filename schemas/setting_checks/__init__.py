@@ -1,1 +1,1 @@
-"""Checks of settings that types and limits cannot say."""
+"""Checks of settings that types and limits cannot express."""

@@ -1,4 +1,4 @@
-"""Settings that contradict each other, which is a mistake in one of them whatever the servers say. Pure.
+"""Settings that contradict each other: one of them is wrong, whatever the servers say. Pure.
 
 In: values. Out: ``ValueError`` with both settings' names, and no value of a property that may be a secret (I10).
 """

@@ -1,4 +1,4 @@
-"""Tells an operator that the driver's JVM ended, and how.
+"""Turns the end of the driver's JVM into an error that says how it ended.
 
 In: a session, and whatever the job raised. Out: an ``OperatorError`` that says how the JVM ended, if it
 did. One that the kernel kills, that crashes or runs out of memory tells nobody: each call that was

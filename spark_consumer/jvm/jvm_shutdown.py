@@ -1,4 +1,4 @@
-"""A driver that is told to stop through its JVM stops like one that is told itself.
+"""Stops a driver whose JVM is asked to stop as one that is asked itself.
 
 In: the session, the event that asks the job to stop. Out: a hook in the JVM. Under ``spark-submit``
 the process that clusters, containers and process managers send SIGTERM to is the JVM, and Python is

@@ -1,4 +1,4 @@
-"""Where records stand and what is read of them: the words that all who read Kafka share."""
+"""Ranges of Kafka partitions: the types that all readers of Kafka share."""
 
 import pyarrow as pa
 

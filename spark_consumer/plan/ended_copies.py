@@ -1,4 +1,4 @@
-"""Large copies that have ended and are left by the plans: what is written of them beside the plans, and when.
+"""Large copies that have ended, which plans leave alone: what of them is written beside the plans, and when.
 
 In: the lake's entries between two plans. Out: what has to be written of a copy so that its table equals the source
 where the lake is, as a ``Plan`` of one table that no row of ``_cuts`` names. Pure.

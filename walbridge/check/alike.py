@@ -1,4 +1,4 @@
-"""Findings that say the same of many things: told once, with how many they are and some examples.
+"""Findings that say the same of many things: shown once, with their number and some examples.
 
 In: findings. Out: groups in the order of their first. Two are alike where area, severity, text and remedy differ only
 in names with a dot (tables, topics, files), LSNs and numbers. Pure.

@@ -1,4 +1,4 @@
-"""Whether a disk that walbridge fills has room, told before it is full.
+"""Whether a disk that walbridge fills has room, checked before it is full.
 
 In: a folder, made or not. Out: a finding where little is left. Only the bytes that this user may take count.
 """

@@ -1,4 +1,4 @@
-"""Work that takes long, in a terminal: a bar for each copy and plan, in place of the lines that tell of it elsewhere.
+"""Long work in a terminal: a bar for each copy and plan, where logs elsewhere have lines.
 
 In: the events of the log. Out: those that say how far a copy or a plan is move a bar; all others are written above the
 bars. A bar goes with the event that ends its work, or when nothing was heard of it for a while, whatever the log says.

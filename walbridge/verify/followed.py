@@ -1,4 +1,4 @@
-"""Whether the producer follows the publications that the settings name, which tell the rows and columns to compare.
+"""Whether the producer follows the publications of the settings, which decide what rows and columns are compared.
 
 In: settings, and progress as Kafka holds it. Out: those that it follows instead, until it begins with the others. Reads
 only.

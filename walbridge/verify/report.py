@@ -1,4 +1,4 @@
-"""What verify tells: one result per table, for people and as JSON.
+"""The results of verify: one for each table, for people and as JSON.
 
 Keys are shown because they are what the operator asked for; they go to the caller's terminal, and of
 ``verify --every`` into a file of this user's alone, never into a log or an error (I10).

@@ -1,5 +1,5 @@
-"""Rows that replication brought, where ``origin = "none"`` leaves out whatever comes of them: told before a copy takes
-them, or before their changes stop coming.
+"""Rows that replication brought, whose changes ``origin = "none"`` leaves out: refused before they are copied, or
+before their changes stop coming.
 
 In: a connection, the settings, published tables. Out: an ``OperatorError`` for each table that a subscription of this
 database writes to, as CREATE SUBSCRIPTION warns of it (subscriptioncmds.c, check_publications_origin). Writers that set

@@ -1,4 +1,4 @@
-"""Tables that several publications publish in ways that do not go together, told before the first row is copied.
+"""Tables that several publications publish in ways that do not go together: refused before the first row is copied.
 
 In: published tables with their memberships. Out: an ``OperatorError`` for each, with the SQL that mends it. Postgres
 ends the stream where columns differ. What it sends where filters differ by operation, no copy equals.

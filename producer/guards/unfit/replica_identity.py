@@ -1,4 +1,4 @@
-"""Which replica identities do not log what the lake needs, told before the first row is copied.
+"""Which replica identities do not log what the lake needs: refused before the first row is copied.
 
 In: a connection, the published tables. Out: ``OperatorError``s with the SQL that mends each. What
 they speak of can be mended only while it has not happened: later the WAL lacks the values.

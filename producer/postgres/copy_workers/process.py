@@ -1,4 +1,4 @@
-"""One worker process, as the producer sees it: a child that is message questions and answers them over a socket.
+"""One worker process, as the producer sees it: a child that takes questions and answers them over a socket.
 
 It has the producer's environment, and signals that ask to end are held back from it: a terminal and a service manager
 send them to all processes, and only the producer knows what to end. It ends when the socket does.

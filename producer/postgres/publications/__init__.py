@@ -1,1 +1,1 @@
-"""Publications: whom they hold, what several of them publish together, and what their row filters leave out."""
+"""Publications: which tables they hold, what several of them publish together, and what their row filters leave out."""

@@ -1,4 +1,4 @@
-"""What has to be there before a copy beside the stream begins, and what speaks against it.
+"""What has to be there before a copy beside the stream begins, and what prevents one.
 
 In: a table as the reader found it. Out: its writer, with topic and metadata acknowledged (I2), and its record of
 progress; or why there can be no copy now.

@@ -1,4 +1,4 @@
-"""Relations as the server takes this session to know them, and as the change at hand was made.
+"""Relations as the server believes this session to know them, and as they were when the change at hand was made.
 
 In: Relations in the order in which they came, and which of them a transaction brings that is
 replayed later. Out: each table installed as its next change wants it. The server announces a table

@@ -1,4 +1,4 @@
-"""Where transactions begin and end, told on ``<p>.transaction`` if that is asked for.
+"""Records of where transactions begin and end, for ``<p>.transaction`` if that is asked for.
 
 In: transactions at their commit, or where a batch ends inside of one. Out: records for the open batch, which go into
 the same Kafka transaction as the events that they count. BEGIN goes with the first part of a transaction and END with

@@ -1,4 +1,4 @@
-"""What tells DDL in the stream: all of it, nothing, or a part that is worth nothing.
+"""The event triggers that report DDL in the stream: all are there, none, or too few to be of use.
 
 In: what is there. Out: findings.
 """

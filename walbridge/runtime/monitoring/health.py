@@ -1,4 +1,4 @@
-"""Whether a program makes progress: what ``/healthz`` answers, told by the program's own loop.
+"""Whether a program makes progress: what ``/healthz`` answers, by what the program's own loop reports.
 
 In: ``beat()`` whenever the loop has got something done or has seen that there is nothing to do.
 Out: healthy or not, and why. A peer that is away is waited for, and that is healthy for a while;

@@ -1,4 +1,4 @@
-"""A file on this machine with how a program's last run ended, for as long as nobody else could be told.
+"""A file on this machine with how a program's last run ended, as long as its peer could not be told.
 
 In: settings, a record. Out: a file in a folder that only this user has, replaced as a whole. The next start reads it,
 and ``walbridge status`` of this user on this machine. Without a setting it is in the first of several folders that

@@ -1,4 +1,4 @@
-"""Tells that a copy waits for somebody at the source, and how to find who that is.
+"""Logs that a copy waits for a transaction at the source, and how to find who holds it.
 
 In: which table waits, why, and the xid that it waits for; or why no copy can begin. Out: a line in the log at once, and
 every 10 s from then on. It may be a prepared or an idle transaction that somebody forgot, in any database.
