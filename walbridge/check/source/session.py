@@ -21,6 +21,7 @@ from walbridge.producer.postgres.catalog import table_names
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.publications.combined_publications import operations_in
+from walbridge.producer.relations.recorded_versions import RecordedVersions
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.start import known_relations, transactional_id
 from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord
@@ -80,8 +81,20 @@ def session_findings(
         return
     finally:
         tables.registry.close()
+    yield from _found_by(watch, settings, connection, server, progress, tables.versions)
+
+
+def _found_by(
+    watch: SourceWatch,
+    settings: Settings,
+    connection: SqlConnection,
+    server: ServerIdentity,
+    progress: Progress,
+    versions: RecordedVersions,
+) -> Iterator[Finding]:
+    """Tables in doubt, and those that came."""
     doubted = watch.doubts.reasons
-    names = tables.versions.names(doubted)
+    names = versions.names(doubted)
     for relation_id, reason in sorted(doubted.items()):
         known = progress.tables.get(relation_id, TableProgress(relation_id, ""))
         name = names.get(relation_id, f"relation {relation_id}")

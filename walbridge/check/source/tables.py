@@ -75,45 +75,52 @@ def table_findings(
     Args:
         named: relations that have their topics, whatever they are called now.
     """
+    coming = [table for table in tables if table.relation_id not in named]
     found = 0
-    unfit = chain(_unfit_identities(connection, settings, tables), _unreadable(connection, settings, tables))
-    cases = [*table_cases(connection, tables)]
-    compaction = (
-        refused(AREA, fault)
-        for case in cases
-        if case.schema is not None
-        for fault in uncompactable(settings, case.schema)
-    )
-    for finding in chain(*(judged(case, facts) for case in cases), unfit, compaction):
+    for finding in chain(
+        _unfit_tables(connection, settings, facts, tables),
+        (refused(AREA, fault) for fault in foreign_row_faults(connection, settings, coming)),
+        _topic_names(settings, coming),
+    ):
         found += 1
         yield finding
+    if not found and tables:
+        yield ok(AREA, f"{count_of_tables(len(tables))}: each can be followed, topic names do not collide")
+
+
+def _unfit_tables(
+    connection: SqlConnection, settings: Settings, facts: PublicationFacts, tables: Sequence[PublishedTable]
+) -> Iterator[Finding]:
+    """What in the tables themselves keeps them from being followed, or may later."""
+    cases = [*table_cases(connection, tables)]
+    for case in cases:
+        yield from judged(case, facts)
+    yield from _unfit_identities(connection, settings, tables)
+    yield from _unreadable(connection, settings, tables)
+    for case in cases:
+        if case.schema is not None:
+            yield from (refused(AREA, fault) for fault in uncompactable(settings, case.schema))
     for fault in chain(named_object_faults(connection, tables), brittle_lists(tables)):
-        found += 1
         yield warning(AREA, fault.what, fault.remedy)
     for name in sorted(settings.topics.compacted - {table.qualified_name for table in tables}):
-        found += 1
         yield warning(
             AREA, f"[topics.cleanup] names {name}, which is not published", "correct the name, or leave it out"
         )
-    coming = [table for table in tables if table.relation_id not in named]
-    for fault in foreign_row_faults(connection, settings, coming):
-        found += 1
-        yield refused(AREA, fault)
+
+
+def _topic_names(settings: Settings, tables: Sequence[PublishedTable]) -> Iterator[Finding]:
+    """Names that topics cannot have, and those that two of them would have."""
     names = []
-    for table in coming:
+    for table in tables:
         try:
             names.append(data_topic(settings.name, table.namespace, table.name, settings.topics.names))
         except OperatorError as refusal:
-            found += 1
             yield refused(AREA, refusal)
     try:
         own = (topic(settings.name) for topic in _CONTROL_TOPICS)
         refuse_topic_collisions([*own, *event_topics_of_no_table(settings), *names])
     except OperatorError as refusal:
-        found += 1
         yield refused(AREA, refusal)
-    if not found and tables:
-        yield ok(AREA, f"{count_of_tables(len(tables))}: each can be followed, topic names do not collide")
 
 
 def _unreadable(connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]) -> Iterator[Finding]:
