@@ -26,7 +26,7 @@ DELAY_HELD_S = 30.0
 
 
 class SourceGauges(Collector):
-    """Of one process, over all sessions. Written by the pipeline's thread, read by the endpoint's."""
+    """One for each process, over all sessions. Written by the pipeline's thread, read by the endpoint's."""
 
     def __init__(self, prefix: str, wal_bytes_max: int | None = None) -> None:
         self._prefix, self._wal_bytes_max = prefix, wal_bytes_max

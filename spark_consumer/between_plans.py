@@ -56,7 +56,7 @@ Tell = Callable[[Collection[TableTrouble], CutRow, Plan, Relations], None]
 
 
 class BetweenPlans:
-    """Of one job. Called from one thread at a time, and never beside a plan."""
+    """One for each job. Called from one thread at a time, and never beside a plan."""
 
     def __init__(
         self,

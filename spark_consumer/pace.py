@@ -12,7 +12,7 @@ IDLE_S = 10.0
 
 
 class Pace:
-    """Of one job. The clock is one that never goes back."""
+    """One for each job. The clock is one that never goes back."""
 
     def __init__(self, interval_ms: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._interval_s = interval_ms / 1000

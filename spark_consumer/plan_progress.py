@@ -36,7 +36,7 @@ class Stopwatch:
 
 
 class PlanProgress:
-    """Of one plan. Tables begin and end in threads of their own; another one asks for lines."""
+    """One for each plan. Tables begin and end in threads of their own; another one asks for lines."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

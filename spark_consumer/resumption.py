@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 
 class Resumption:
-    """Of one attempt of a job."""
+    """One for each attempt of a job."""
 
     def __init__(self, settings: Settings, source: CutsSource, plans: PlanRunner, metrics: JobMetrics) -> None:
         self._name, self._path = settings.name, settings.lake.path

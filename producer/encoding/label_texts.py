@@ -75,7 +75,7 @@ class _OfTable:
 
 
 class LabelTexts:
-    """Those of one session.
+    """One for each session.
 
     Args:
         type_facts: what is known of a user's type.
@@ -121,7 +121,7 @@ class LabelTexts:
 
 
 class _Finders:
-    """Those of one relation version."""
+    """One for each relation version."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ class AlteredTable:
 
 
 class AlteredTables:
-    """Those of one session."""
+    """One for each session."""
 
     def __init__(self, publications: Publications, connection: SqlConnection, tables: Tables) -> None:
         self._publications, self._connection, self._tables = publications, connection, tables

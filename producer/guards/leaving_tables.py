@@ -12,7 +12,7 @@ _BEGINNING = Lsn(0)
 
 
 class LeavingTables:
-    """Those of one session."""
+    """One for each session."""
 
     def __init__(self) -> None:
         self._left: dict[int, int] = {}

@@ -10,7 +10,7 @@ from walbridge.schemas.position import Lsn
 
 
 class NewNames:
-    """Those of one session."""
+    """One for each session."""
 
     def __init__(self) -> None:
         self._renamed: dict[int, tuple[Name, Lsn]] = {}

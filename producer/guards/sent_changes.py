@@ -15,7 +15,7 @@ from walbridge.schemas.settings import Settings
 
 
 class SentChanges:
-    """Those of one session."""
+    """One for each session."""
 
     def __init__(self, settings: Settings, connection: SqlConnection, tables: Tables, tracker: ProgressTracker) -> None:
         self._publications = settings.postgres.publication_names

@@ -19,7 +19,7 @@ class Span(NamedTuple):
 
 
 class PublishedOffsets:
-    """Those of one instance."""
+    """One for each instance."""
 
     def __init__(self) -> None:
         self._ends: dict[tuple[str, int], int] = {}

@@ -15,7 +15,7 @@ from walbridge.schemas.settings_file import dsn_of
 
 
 class Source:
-    """Of one process; has at most one connection to the catalogue at a time.
+    """One for each process; has at most one connection to the catalogue at a time.
 
     Args:
         stop: whoever asks for one need not wait for a server that does not answer.

@@ -17,7 +17,7 @@ Tree = frozenset[tuple[int, str]]
 
 
 class PartitionSessions:
-    """Those of one process.
+    """One for each process.
 
     Attributes:
         behind: another session has to begin, at this LSN or behind; None where this one will do.

@@ -34,7 +34,7 @@ class _Seen:
 
 
 class PublicationSessions:
-    """Those of one process.
+    """One for each process.
 
     Attributes:
         behind: another session has to begin, at this LSN or behind; None where this one will do.

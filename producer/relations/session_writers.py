@@ -18,7 +18,7 @@ from walbridge.schemas.settings import Settings
 
 
 class SessionWriters:
-    """Those of one session at a time."""
+    """Those of the session that runs now."""
 
     def __init__(self, settings: Settings, cache: RelationCache, database: str) -> None:
         self._settings, self._cache, self._database = settings, cache, database

@@ -13,7 +13,7 @@ from walbridge.schemas.told_ddl import is_ddl_table
 
 
 class AnnouncedTables:
-    """Those of one session."""
+    """One for each session."""
 
     def __init__(self, followed: FollowedTables, watch: SourceWatch) -> None:
         self._followed, self._watch = followed, watch

@@ -13,7 +13,7 @@ from walbridge.schemas.position import Position
 
 
 class BatchEnds:
-    """Those of one session.
+    """One for each session.
 
     Args:
         on_splitting: told where a batch ends inside a transaction, before it ends.

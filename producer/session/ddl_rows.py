@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 
 class DdlRows:
-    """Those of one session."""
+    """One for each session."""
 
     def __init__(
         self,

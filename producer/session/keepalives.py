@@ -16,7 +16,7 @@ REPLY_INTERVAL_S = 0.2
 
 
 class Keepalives:
-    """Those of one session."""
+    """One for each session."""
 
     def __init__(
         self, stream: ReplicationStream, transactions: TransactionTracker, cuts: CutMaker, ends: BatchEnds

@@ -57,7 +57,7 @@ class _TablesAtCut:
 
 
 class SessionParts:
-    """Those of one START_REPLICATION.
+    """One for each START_REPLICATION.
 
     Attributes:
         copies: tables that are copied beside the stream; None where none is.

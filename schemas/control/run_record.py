@@ -44,7 +44,7 @@ class How(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Of one run. ``exit_code`` None: nobody was told."""
+    """How a run ended. ``exit_code`` None: nobody was told."""
 
     at: datetime
     how: How

@@ -30,7 +30,7 @@ _TRANSACTION_FROM, _ORDINAL, _REST_FROM = "ts_ms", "ordinal", "origin_lsn"
 
 
 class PlainRows:
-    """Of one relation version."""
+    """One for each relation version."""
 
     def __init__(self, codec: JsonCodec) -> None:
         fields = codec.schema["fields"]

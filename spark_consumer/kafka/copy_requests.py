@@ -42,7 +42,7 @@ _PROPERTIES = {
 
 
 class CopyRequests:
-    """Those of one job."""
+    """One for each job."""
 
     def __init__(self, spark: SparkSession, kafka: KafkaLog, settings: Settings) -> None:
         self._jvm: Any = spark._jvm

@@ -23,7 +23,7 @@ _DAY = timedelta(days=1)
 
 
 class KeptPoints:
-    """Of one pipeline. Used by one thread.
+    """One for each pipeline. Used by one thread.
 
     Raises:
         OperatorError: the folder cannot be made.

@@ -21,7 +21,7 @@ log = structlog.get_logger()
 
 
 class Watcher:
-    """Of one pipeline; ``view`` is replaced as a whole by each look. ``kept``: where its last day outlives a start."""
+    """One for each pipeline; each look replaces ``view`` as a whole. ``kept``: its last day, for the next start."""
 
     def __init__(
         self, settings: Settings, interval_s: float, is_over: threading.Event, kept: KeptPoints | None = None

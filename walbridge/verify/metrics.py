@@ -37,7 +37,7 @@ def result_of(table: TableResult) -> str:
 
 
 class VerifyMetrics:
-    """Of one process. Written by the thread that compares, read by others."""
+    """One for each process. Written by the thread that compares, read by others."""
 
     def __init__(self, pipeline: str, every_s: float, stalled_after_s: float) -> None:
         self.registry = new_registry(pipeline)

@@ -14,7 +14,7 @@ _WAIT_S = 0.5
 
 
 class Arrival:
-    """Of one session's stream."""
+    """One for each session's stream."""
 
     def __init__(self, stream: ReplicationStream, watch: SourceWatch) -> None:
         self._stream, self._watch = stream, watch

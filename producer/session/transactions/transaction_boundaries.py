@@ -16,7 +16,7 @@ from walbridge.schemas.topics import messages_topic
 
 
 class TransactionBoundaries:
-    """Those of one session. Their topic is made, or looked at, when it begins.
+    """One for each session. Their topic is made, or looked at, when it begins.
 
     Raises:
         OperatorError: the topic is not what it must be.

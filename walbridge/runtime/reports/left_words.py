@@ -19,7 +19,7 @@ _FOLDERS = ("/var/tmp", "/tmp")
 
 
 class LeftWords:
-    """Of one program of one pipeline."""
+    """One for each program of one pipeline."""
 
     def __init__(self, settings: Settings, program: str) -> None:
         slot = f"-{settings.postgres.slot}" if program == PRODUCER else ""

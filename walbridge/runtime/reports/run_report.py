@@ -45,7 +45,7 @@ class Place(Protocol):
 
 
 class RunReport:
-    """Of one process. A context manager around all that may end it; a block inside it may end it earlier."""
+    """One for each process. A context manager around all that may end it; a block inside it may end it earlier."""
 
     def __init__(self, settings: Settings, program: str, place: Place, state: Callable[[], str]) -> None:
         self._place, self._state, self._left = place, state, LeftWords(settings, program)

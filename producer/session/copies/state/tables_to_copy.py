@@ -19,7 +19,7 @@ _REFUSED_AGAIN_S, _REFUSED_AGAIN_MAX_S = 10.0, 300.0
 
 
 class TablesToCopy:
-    """Those of one session."""
+    """One for each session."""
 
     def __init__(self, relation_ids: Iterable[int]) -> None:
         self.published: dict[int, PublishedTable] = {}

@@ -24,7 +24,7 @@ _HOLDER = (
 
 
 class CopyWaits:
-    """Those of one session."""
+    """One for each session."""
 
     def __init__(self) -> None:
         self._logged_s: dict[int, float] = {}
