@@ -2,7 +2,7 @@
 
 In: changes. Out: what remains to be published. Two kinds of table are left out:
 
-- one of which a value of a row is nowhere (I6). The cut says ``dropped`` at that position, so the lake
+- one with a row of which a value is known nowhere (I6). The cut says ``dropped`` at that position, so the lake
   calls the table stale from there on (I8).
 - one that came after the copy: added to the publication, made again under its name, or back in it
   after it left. Its rows of before are not in its topic, and a part of a table is no table.

@@ -21,8 +21,8 @@ SUPERSEDED = "superseded"
 EMPTYING = frozenset({"truncate", "copy_begin"})
 STALE, QUARANTINED = "stale", "quarantined"
 LEFT = frozenset({STALE, QUARANTINED})
-"""States of a table that equals the source no longer and takes no changes until a copy of it ends: what it takes
-is that copy, or something else before it."""
+"""States of a table that does not equal the source any more, and takes no changes until a copy of it ends; a
+quarantined one waits for an operator to ask for that copy."""
 _STATE_AFTER = {"copy_begin": "copying", "copy_end": "current", "dropped": STALE}
 """A table that left the publication keeps its rows, but equals the source no longer (I8)."""
 

@@ -1,9 +1,9 @@
-"""A program's words about itself: since when it runs, and how and why it ended.
+"""A program's record of itself: since when it runs, and how and why it ended.
 
 In: where they are kept, and whatever ended the program. Out: a record that is renewed while it runs, another one with
 its end. A thread of its own writes both: a peer that is away holds nothing up, and no failure of a write
 hides what ended the program, or delays that by more than ``END_S``. Before the peer is told, the end is left in a file
-on this machine, which goes once the peer knows: so it is somewhere, whoever is away.
+on this machine, which is deleted once the peer knows: so it is kept somewhere, whichever peer is away.
 """
 
 import os
@@ -169,7 +169,7 @@ def _why(error: Exception) -> str:
 
 
 def end_of(error: BaseException | None, at: datetime) -> End:
-    """How a run ends that this ends."""
+    """How a run ended that this error ended; None: it was asked to stop."""
     if error is None:
         return End(at, How.STOPPED, 0)
     if isinstance(error, OperatorError):
