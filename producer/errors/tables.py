@@ -127,8 +127,8 @@ def key_replaced(table: str) -> KeyAltered:
 def column_uncertain(table: str, column: str) -> UncertainColumn:
     """What came under its name may be the values of another column, or read otherwise by now."""
     return UncertainColumn(
-        f"column {column} of table {table} was told when the catalogue had it no more, had another one, which may "
-        "have its name, or another type of it",
+        f"column {column} of table {table} came in the stream when the catalogue no longer had it, had another "
+        "one, which may have its name, or had another type of it",
         remedy=copied_again(table),
     )
 
@@ -138,7 +138,7 @@ def names_not_followed(table: str, types: Mapping[str, str]) -> OperatorError:
     columns = ", ".join(f"{column} ({type_name})" for column, type_name in types.items())
     return OperatorError(
         f"table {table} has values that Postgres prints as names of other objects: {columns}. When such an object is "
-        "renamed, moved or dropped, rows in the lake keep the name of when they were written or copied, and nothing "
-        "tells so but walbridge verify",
+        "renamed, moved or dropped, rows in the lake keep the name of when they were written or copied, and only "
+        "walbridge verify notices",
         remedy=f"{copy_command(table)} after that; or have the column store an oid or a text of its own",
     )

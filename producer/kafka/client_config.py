@@ -30,7 +30,7 @@ def client_config(settings: Settings) -> dict[str, Any]:
     passed = {name: value.get_secret_value() for name, value in settings.kafka.client.items()}
     if reserved := sorted(_RESERVED & passed.keys()):
         raise OperatorError(
-            f"[kafka.client] has {', '.join(reserved)}, on which exactly-once or the order of rows rests",
+            f"[kafka.client] has {', '.join(reserved)}, on which exactly-once or the order of rows depends",
             remedy="leave it out of [kafka.client]: walbridge sets it",
         )
     return {

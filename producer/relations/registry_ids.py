@@ -157,7 +157,9 @@ class RegistryIds:
                         raise refusals.registry_id_differs(registry.url, subject, found, an_id)
                     self._on_wait()
         except RegistryAway as away:
-            log.warning("schemas are not compared with the registry, and no new one can be told", reason=str(away))
+            log.warning(
+                "schemas are not compared with the registry, and no new one can be registered", reason=str(away)
+            )
             return
         self._is_compared = True
 

@@ -34,7 +34,7 @@ FINDINGS_BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     SETTINGS: (
         "publication:_unlike_settings: … does not publish …, which publication_tables names",
-        "tables:table_findings: [topics.cleanup] names …, which is not published",
+        "tables:_unfit_tables: [topics.cleanup] names …, which is not published",
     ),
     PIPELINE + "test_newcomer_is_told_to_init_and_then_nothing_is_left_to_do_before_the_start": (
         "publication:publication_findings: publication … does not exist yet",
@@ -85,7 +85,7 @@ FINDINGS_BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/faults/publications/test_several_publications.py::"
     "test_list_of_all_columns_beside_no_list_is_told_before_a_column_is_added_and_its_remedy_helps": (
-        "tables:table_findings: …",
+        "tables:_unfit_tables: …",
     ),
     "tests/soak/test_failover.py::test_failover_to_a_standby_that_has_the_slot_is_followed_without_a_copy": (
         "slot:failover_findings: slot … is not kept by standbys yet",

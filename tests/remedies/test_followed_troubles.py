@@ -41,7 +41,7 @@ TROUBLES: dict[str, tuple[str, str | Callable[[TopicLife, str], None], str]] = {
         "(id int PRIMARY KEY, v text)",
         "ALTER TABLE {0} ADD c int; INSERT INTO {0} VALUES (11, 'new', 11); "
         "ALTER TABLE {0} DROP c; ALTER TABLE {0} ADD c int; INSERT INTO {0} VALUES (12, 'newer', 12)",
-        "column c of table public.uncertain was told when the catalogue had",
+        "column c of table public.uncertain came in the stream when the catalogue",
     ),
     "computed": (
         "(id int PRIMARY KEY, v text, g int GENERATED ALWAYS AS (id * 2) STORED)",

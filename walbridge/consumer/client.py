@@ -41,7 +41,7 @@ def reader(kafka: Mapping[str, Any], **more: Any) -> Consumer:
     """
     if wrong := sorted(name for name, value in _OURS.items() if kafka.get(name, value) != value):
         raise OperatorError(
-            f"the Kafka properties have {', '.join(wrong)}, on which it rests that nothing is read twice or missed",
+            f"the Kafka properties have {', '.join(wrong)}, which keep records from being read twice or missed",
             remedy="leave it out: walbridge sets it",
         )
     defaults = {"group.id": WITHOUT_GROUP, "queued.max.messages.kbytes": _QUEUED_KBYTES, "fetch.wait.max.ms": 100}

@@ -209,7 +209,7 @@ class Service:
         log.warning("the lake's table differs from its source", table=name, keys_in=kept, **result.counts)
         write(self._settings, [TableRequest.of_doubt(result.relation_id, time.time_ns() // 1000)])
         log.info(
-            "the producer is told",
+            "the difference is reported to the producer",
             table=name,
             remedy="nothing, if [producer] on_table_error is copy; else mend the cause, then walbridge copy "
             f"{name}, and start the producer where it stopped",
