@@ -48,7 +48,7 @@ _PG_NAME = "pg.name"
 
 
 class JsonCodec:
-    """One for each relation version; schemas are JSON text."""
+    """Of one relation version; schemas are JSON text."""
 
     def __init__(self, schema_id: str, value_schema: str, key_schema_id: str | None, key_schema: str | None) -> None:
         self.schema_id, self.avro_prefix = schema_id, prefix_of(schema_id)
