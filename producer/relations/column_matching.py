@@ -1,29 +1,26 @@
 """What the catalogue may say of an announced relation: it says *now*, the stream said *then*.
 
 In: the relation, the catalogue's facts, the versions that were recorded of it, oldest first. Out:
-each column's attribute number, as far as that is known, and the key that the stream does not tell. Pure.
+each column's attribute number, as far as that is known. Pure.
 
-Numbers tell a renamed column from a new one. Columns are announced in their order, and numbers are
-never given twice: so where there are as many columns as numbers that they can have, each has its own,
-whatever the columns are called by now. A migration adds, fills and renames in one transaction, and the
-catalogue knows its end only.
+Numbers tell a renamed column from a new one. A migration adds, fills and renames in one transaction, and the
+catalogue knows its end only: so order tells them first (``columns/number_ranges.py``), and names where that leaves
+several. A name is believed where it had the same number in the newest version, or where only one of that version and
+the catalogue has a number that this column can have. Who gives a column's name to another, and drops one of the two,
+all between two looks, may pass for who did not: of columns that are gone by then there is only the name.
 
 In the code below, numbers are attribute numbers. *Candidates* are those that the columns of a relation may have: what
 the newest version had, and all that were given since. *Recorded* ones were told with any version; *present* ones are in
 the catalogue now; one that is a candidate and neither of these came and went before anybody was told of it.
-
-Under FULL and NOTHING the key is the catalogue's primary key. One that was added later says nothing of
-rows before it, of which several may be equal in it: a delete of one of them would take all. A table
-without a key is right then too, so a key is never gained, and never changed where rows need no key for
-their order.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 
 from walbridge.producer.errors.tables import column_uncertain
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
+from walbridge.producer.relations.columns.number_ranges import Ranges, fit, number_ranges
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import FIRST_USER_OID
 
@@ -35,23 +32,27 @@ UncertainColumns = Callable[[Relation, TableFacts | None, Sequence[RelationRecor
 def column_numbers(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Numbers:
     """By column; None where nobody can tell.
 
-    The catalogue tells a number by name and type, and may speak of another column under the same name. The order of
-    numbers tells it for certain where there are as many as columns. A version with the same columns tells what theirs
-    were.
+    The order of numbers tells them for certain where a column can have one only. Else its name tells, in the newest
+    version or in the catalogue, which may speak of another column under the same name. A version with the same columns
+    tells what theirs were.
     """
-    by_name = [each.attnum if each else None for each in described_columns(relation, facts)]
-    certain = _by_order(by_name, facts, versions)
-    same = _same_columns(relation, versions)
+    by_name = _by_name(relation, facts)
+    by_order = _by_order(relation, facts, versions)
+    same = same_columns(relation, versions)
     if same is None:
-        return certain or _between(_possible(by_name, facts), facts, versions)
+        return _possible(by_name, facts) if by_order is None else by_order
     recorded = [column.attnum for column in same.table.columns]
     if same is versions[-1] or _is_older(by_name, facts, versions):
         # A column may have been made again under its name, so the catalogue's numbers count before recorded ones, as
         # long as their order allows them.
         now = [a if a is not None else b for a, b in zip(by_name, recorded, strict=True)]
-        return now if _possible(now, facts) == now else recorded
+        return now if _possible(now, facts) == now and _skips_none(now, facts, versions) else recorded
     # Either it is read again after a crash, or columns came back under names of old ones.
-    return _agreed(certain, recorded) if certain else _possible(by_name, facts)
+    return _possible(by_name, facts) if by_order is None else _agreed(by_order, recorded, by_name)
+
+
+def _by_name(relation: Relation, facts: TableFacts | None) -> Numbers:
+    return [each.attnum if each else None for each in described_columns(relation, facts)]
 
 
 def described_columns(relation: Relation, facts: TableFacts | None) -> list[ColumnFacts | None]:
@@ -61,42 +62,37 @@ def described_columns(relation: Relation, facts: TableFacts | None) -> list[Colu
 
 
 def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
-    """Columns that are told for the first time, and that the catalogue may know no more: one of their name and type is
-    there now, and a column came and went of which the stream told nothing yet; or one came before it and is there under
-    another name, which would have been told with it."""
-    candidates = _candidates(facts, versions)
-    if facts is None or candidates is None or _same_columns(relation, versions) is not None:
+    """Columns that may be one of several of the newest version, or none of it. And those that are told for the first
+    time, and that the catalogue may know no more: one of their name and type is there now, and a column came and went
+    of which the stream told nothing yet; or one came before it and is there under another name, which would have been
+    told with it."""
+    ranges = _ranges(relation, facts, versions)
+    if facts is None or ranges is None or same_columns(relation, versions) is not None:
         return []
+    newest = {each.name: each.attnum for each in versions[-1].table.columns}
     recorded = {column.attnum for version in versions for column in version.table.columns}
-    present = {column.attnum for column in facts.columns}
-    came_and_went = candidates - recorded - present
-    if candidates <= recorded:
-        return _renamed(relation, facts, versions)
-    numbers = _possible([each.attnum if each else None for each in described_columns(relation, facts)], facts)
+    numbers = column_numbers(relation, facts, versions)
+    candidates = {each for each in _candidates(facts, versions) or () if each not in recorded}
+    came_and_went = candidates - {column.attnum for column in facts.columns}
     # New columns that the relation does not have under the names that they have by now.
-    renamed = {each.attnum for each in facts.columns if not each.is_generated} & candidates - recorded - {*numbers}
-    if not (came_and_went or renamed) or len(candidates) == len(numbers):
-        return []  # each has its own by their order
+    renamed = {each.attnum for each in facts.columns if not each.is_generated} & candidates - {*numbers}
     found = []
-    for place, (column, number) in enumerate(zip(relation.columns, numbers, strict=True)):
-        # The recorded columns on either side of it: columns are announced in the order of their numbers.
-        before = max((each for each in numbers[:place] if each is not None and each in recorded), default=0)
-        behind = min(
-            (each for each in numbers[place:] if each is not None and each in recorded), default=max(candidates) + 1
-        )
-        if number is None or number in recorded:
+    for column, number, may_be in zip(relation.columns, numbers, ranges, strict=True):
+        others = {*may_be} - {number}
+        if not others:
             continue
-        if any(before < each < behind for each in came_and_went) or any(before < each < number for each in renamed):
+        before = newest.get(column.name)
+        was_any = not others.isdisjoint(newest.values())
+        if number is None:
+            is_uncertain = was_any or before is not None
+        elif number in recorded:
+            is_uncertain = False
+        else:
+            is_uncertain = was_any and before is not None and before not in may_be
+            is_uncertain |= not others.isdisjoint(came_and_went) or any(each < number for each in others & renamed)
+        if is_uncertain:
             found.append(column.name)
     return found
-
-
-def _renamed(relation: Relation, facts: TableFacts, versions: Sequence[RelationRecord]) -> list[str]:
-    """Where no column came: those that are none of the newest version by name, and could be several by number. A reader
-    would take one for a column that came."""
-    named = {column.name for column in versions[-1].table.columns}
-    pairs = zip(relation.columns, column_numbers(relation, facts, versions), strict=True)
-    return [column.name for column, number in pairs if number is None and column.name not in named]
 
 
 def retyped_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
@@ -153,7 +149,7 @@ def unfilled_columns(relation: Relation, facts: TableFacts | None, versions: Seq
 def unidentified_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
     """Columns that may be those of the newest version whose number nobody could tell then, or bear their names and are
     others: a reader goes by names where a number is missing."""
-    if not versions or _same_columns(relation, versions[-1:]) is not None:
+    if not versions or same_columns(relation, versions[-1:]) is not None:
         return []
     numbers = [column.attnum for column in versions[-1].table.columns]
     unnumbered = {each.name: each.type_oid for each in versions[-1].table.columns if each.attnum is None}
@@ -172,43 +168,11 @@ def unidentified_columns(relation: Relation, facts: TableFacts | None, versions:
     return found
 
 
-def catalogue_key(
-    relation: Relation, facts: TableFacts | None, numbers: Numbers, versions: Sequence[RelationRecord]
-) -> Collection[str]:
-    """The key of a relation whose identity does not tell it: names of columns."""
-    if facts is None:
-        same = _same_columns(relation, [each for each in versions if _identity(each) == relation.replica_identity])
-        return {column.name for column in same.table.key_columns} if same else set()
-    primary = {each.attnum: each.name for each in facts.columns if each.in_primary_key}
-    key = {
-        column.name: number
-        for column, number in zip(relation.columns, numbers, strict=True)
-        if (number in primary if number is not None else column.name in primary.values())
-    }
-    # A column list that leaves out a part of the key leaves no key.
-    is_whole = len(key) == len(primary)
-    return key.keys() if is_whole and _was_key(key, versions) else set()
-
-
-def _was_key(key: dict[str, int | None], versions: Sequence[RelationRecord]) -> bool:
-    if not versions:
-        return True  # of a copy, whose snapshot has this key
-    if not all(each.table.key_columns for each in versions):
-        return False
-    newest = {column.name: column.attnum for column in versions[-1].table.key_columns}
-    is_same = newest.keys() == key.keys() or set(newest.values()) == set(key.values())
-    return is_same or versions[-1].partition_count > 1
-
-
-def _identity(version: RelationRecord) -> str:
-    return version.table.replica_identity
-
-
 def _told(column: RelationColumn) -> tuple[str, int, int]:
     return column.name, column.type_oid, column.typmod
 
 
-def _same_columns(relation: Relation, versions: Sequence[RelationRecord]) -> RelationRecord | None:
+def same_columns(relation: Relation, versions: Sequence[RelationRecord]) -> RelationRecord | None:
     """The newest version that was announced with these very columns."""
     wanted = [_told(column) for column in relation.columns]
     for version in reversed(versions):
@@ -226,36 +190,50 @@ def _candidates(facts: TableFacts | None, versions: Sequence[RelationRecord]) ->
     if None in newest or not facts.attnum_max:
         return None
     known = {number for number in recorded if number is not None}
-    return (known & newest) | set(range(max(known, default=0) + 1, facts.attnum_max + 1))
+    # A new column that is generated has its table rewritten, and so copied, or is not published.
+    generated = {each.attnum for each in facts.columns if each.is_generated}
+    return (known & newest) | (set(range(max(known, default=0) + 1, facts.attnum_max + 1)) - generated)
 
 
-def _by_order(by_name: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Numbers | None:
-    """One number for each column, if there are as many."""
+def _ranges(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Ranges | None:
+    """Which numbers each column may have, if this is newer than all versions; None where that is not known, or where
+    names account for others, as of a column that was not published before."""
     candidates = _candidates(facts, versions)
-    if candidates is None or len(candidates) != len(by_name) or not candidates >= {*by_name} - {None}:
+    if candidates is None or facts is None:
         return None
-    return [*sorted(candidates)]
+    by_name, kept = {*_by_name(relation, facts)} - {None}, _kept(facts, versions)
+    if not by_name <= candidates and kept <= by_name:
+        return None
+    return number_ranges(len(relation.columns), candidates, kept)
 
 
-def _between(by_name: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Numbers:
-    """With the numbers of columns that stand behind one of the newest version, and before another one, where there are
-    as many columns as numbers: a number before them that is too high would hide some, one behind them hides none."""
-    candidates = _candidates(facts, versions)
-    if candidates is None:
-        return by_name
-    newest = {0, *(column.attnum for column in versions[-1].table.columns)}
-    numbers = list(by_name)
-    below, unknown = 0, 0
-    # One more than the last, so that the columns behind the last known one are looked at as well.
-    for place, number in enumerate([*by_name, max(candidates, default=0) + 1]):
-        if number is None:
-            unknown += 1
+def _kept(facts: TableFacts, versions: Sequence[RelationRecord]) -> set[int]:
+    """The numbers of the newest version that are there still."""
+    return {column.attnum for column in versions[-1].table.columns} & {each.attnum for each in facts.columns}
+
+
+def _skips_none(numbers: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> bool:
+    """Whether there is a column for each that the newest version had, and that is there still."""
+    return facts is None or _kept(facts, versions) <= {*numbers}
+
+
+def _by_order(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Numbers | None:
+    """One number for each column where it can have one only, or where names do not contradict each other."""
+    ranges, candidates = _ranges(relation, facts, versions), _candidates(facts, versions)
+    if ranges is None or candidates is None or facts is None:
+        return None
+    newest = {each.name: each for each in versions[-1].table.columns}
+    certain: Numbers = [each[0] if len(each) == 1 else None for each in ranges]
+    found = [*certain]
+    for place, (column, number) in enumerate(zip(relation.columns, _by_name(relation, facts), strict=True)):
+        if found[place] is not None:
             continue
-        between = sorted(each for each in candidates if below < each < number)
-        if below in newest and len(between) == unknown:
-            numbers[place - unknown : place] = between
-        below, unknown = number, 0
-    return numbers
+        before, numbers = newest.get(column.name), {number} & {*ranges[place]}
+        # One of another type may have been made anew under its name.
+        if before is not None and (not numbers or before.type_oid == column.type_oid):
+            numbers |= {before.attnum} & {*ranges[place]}
+        found[place] = numbers.pop() if len(numbers) == 1 else None
+    return found if fit(found, candidates, _kept(facts, versions)) else certain
 
 
 def _is_older(by_name: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> bool:
@@ -264,8 +242,10 @@ def _is_older(by_name: Numbers, facts: TableFacts | None, versions: Sequence[Rel
     return candidates is not None and len(candidates) < len(by_name)
 
 
-def _agreed(one: Numbers, other: Numbers) -> Numbers:
-    return [a if a == b else None for a, b in zip(one, other, strict=True)]
+def _agreed(one: Numbers, other: Numbers, by_name: Numbers) -> Numbers:
+    """What both say, or one of them with the catalogue."""
+    numbers = zip(one, other, by_name, strict=True)
+    return [a if a == b else now if now in (a, b) else None for a, b, now in numbers]
 
 
 def _possible(numbers: Numbers, facts: TableFacts | None) -> Numbers:

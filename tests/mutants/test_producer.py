@@ -69,6 +69,7 @@ from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.postgres.table_reads import pieces, snapshot
 from walbridge.producer.relations import column_matching, table_description
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
+from walbridge.producer.relations.columns import catalogue_key, number_ranges
 from walbridge.producer.relations.recorded_versions import RecordedVersions
 from walbridge.producer.relations.relation_cache import RelationCache
 from walbridge.producer.relations.table_topics import TableTopics
@@ -194,20 +195,30 @@ NOTICED = {
         ),
     ),
     "a key is gained after a version without one": Noticed(
-        Mutant(column_matching._was_key, "all(each.table.key_columns for each in versions)", "True"),
+        Mutant(catalogue_key._was_key, "all(each.table.key_columns for each in versions)", "True"),
         test_column_matching.test_key_is_never_gained_after_any_version_without_one,
     ),
     "half a primary key is taken for a key": Noticed(
-        Mutant(column_matching.catalogue_key, "len(key) == len(primary)", "True"),
+        Mutant(catalogue_key.catalogue_key, "len(key) == len(primary)", "True"),
         test_column_matching.test_half_of_a_primary_key_is_no_key,
     ),
     "the order of numbers is not checked": Noticed(
-        Mutant(column_matching.column_numbers, "now if _possible(now, facts) == now else recorded", "now"),
+        Mutant(column_matching.column_numbers, "_possible(now, facts) == now and ", ""),
         test_column_matching.test_numbers_that_contradict_the_order_are_not_taken_over_recorded_ones,
     ),
     "numbers by order contradict the catalogue": Noticed(
-        Mutant(column_matching._by_order, "not candidates >= {*by_name} - {None}", "False"),
-        test_column_matching.test_column_that_was_left_out_for_a_while_has_its_own_number,
+        Mutant(column_matching._ranges, "not by_name <= candidates and kept <= by_name", "False"),
+        test_column_matching.test_column_that_is_published_later_than_others_has_its_own_number,
+    ),
+    "names count before the order of numbers": Noticed(
+        Mutant(
+            column_matching.column_numbers, "_possible(by_name, facts) if by_order is None else by_order", "by_name"
+        ),
+        test_column_numbers.test_columns_that_stay_keep_their_numbers_whatever_they_are_called,
+    ),
+    "a column that stays has none among those that are told": Noticed(
+        Mutant(number_ranges.number_ranges, "must[place] if place < len(must) else ordered[-1]", "ordered[-1]"),
+        test_column_numbers.test_columns_that_stay_keep_their_numbers_whatever_they_are_called,
     ),
     "facts of a column that was made anew are taken": Noticed(
         Mutant(table_description.describe, "known is not None and known.attnum == number", "known is not None"),

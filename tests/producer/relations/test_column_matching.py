@@ -11,12 +11,12 @@ from tests.producer.kept import INT4, ORDERS
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
 from walbridge.producer.relations.column_matching import (
-    catalogue_key,
     column_numbers,
     retyped_columns,
     uncertain_columns,
     unidentified_columns,
 )
+from walbridge.producer.relations.columns.catalogue_key import catalogue_key
 from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.producer.relations.table_description import describe
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -110,11 +110,13 @@ def test_columns_get_numbers_by_order_only_if_the_catalogue_does_not_say_otherwi
 
 
 def test_column_that_is_none_of_before_by_name_and_several_by_number_is_uncertain_where_none_came() -> None:
-    """I8: one was dropped and another one renamed, twice by now. It is none that came, with nulls in older rows."""
+    """I8: one was dropped and another one renamed, and both are gone by now. It is none that came, with nulls in older
+    rows."""
     known = versions((told("a", "b", "c", "d"), now(("a", 1), ("b", 2), ("c", 3), ("d", 4), primary=["a"])))
     renamed = told("a", "x", "d")
 
-    assert uncertain_columns(renamed, now(("a", 1), ("y", 3), ("z", 4), primary=["a"]), known) == ["x"]
+    assert uncertain_columns(renamed, now(("a", 1), ("z", 4), primary=["a"], last=4), known) == ["x"]
+    assert uncertain_columns(renamed, now(("a", 1), ("y", 3), ("z", 4), primary=["a"]), known) == []
     assert uncertain_columns(renamed, now(("a", 1), ("x", 3), ("d", 4), primary=["a"]), known) == []
     assert uncertain_columns(renamed, now(("a", 1), ("y", 3), ("d", 4), ("x", 5)), known) == []
     assert uncertain_columns(renamed, None, known) == []
@@ -124,8 +126,8 @@ def test_column_that_is_none_of_before_by_name_and_several_by_number_is_uncertai
     ("facts", "numbers"),
     [
         pytest.param(now(("a", 1), ("c", 3), ("x", 4)), [1, 2, 3], id="only one number is between"),
-        pytest.param(now(("a", 1), ("c", 4), ("x", 5)), [1, None, 4], id="two are"),
-        pytest.param(now(("a", 3), ("c", 5), ("x", 6)), [3, None, 5], id="the one before it came later"),
+        pytest.param(now(("a", 1), ("c", 4), ("x", 5)), [1, 2, 4], id="two are, of which one bore its name"),
+        pytest.param(now(("a", 3), ("c", 5), ("x", 6)), [None, 2, 5], id="the one before it may have come later"),
     ],
 )
 def test_column_between_two_that_are_known_has_the_only_number_between_theirs(
@@ -149,7 +151,9 @@ def test_column_may_be_one_whose_number_was_not_known_when_it_was_told(
     relation: Relation, facts: TableFacts, expected: list[str]
 ) -> None:
     """I8: readers go by names where a number is missing, and the values of one would pass for the other's."""
-    known = versions((told("a", "b"), AB), (told("a", "b", "c"), now(("a", 1), ("c", 4), ("b", 5))))
+    known = versions(
+        (told("a", "z"), now(("a", 1), ("z", 2))), (told("a", "b", "c"), now(("a", 1), ("c", 4), ("b", 5)))
+    )
     assert [column.attnum for column in known[-1].table.columns] == [1, None, 4]
 
     assert unidentified_columns(relation, facts, known) == expected
@@ -160,6 +164,13 @@ def test_column_that_was_left_out_for_a_while_has_its_own_number() -> None:
     known = versions((told("a", "b"), AB), (told("a"), AB))
 
     assert column_numbers(told("a", "b"), now(("a", 1), ("b", 2), ("c", 3)), known) == [1, 2]
+
+
+def test_column_that_is_published_later_than_others_has_its_own_number() -> None:
+    """A column list left it out of all versions, and leaves out another one still."""
+    facts = now(("a", 1), ("b", 2), ("c", 3), ("d", 4))
+
+    assert column_numbers(told("a", "b", "c"), facts, versions((told("a", "c"), facts))) == [1, 2, 3]
 
 
 def test_number_that_was_dropped_before_the_newest_version_is_no_candidate() -> None:
@@ -174,7 +185,8 @@ def test_columns_that_came_back_under_names_of_old_ones_are_other_columns() -> N
     first, second = told("a", "b"), told("a")
     known = versions((first, AB), (second, now(("a", 1), last=2)))
 
-    assert column_numbers(first, now(("a", 1), ("b", 3), last=3), known) == [1, None]
+    assert column_numbers(first, now(("a", 1), ("b", 3), last=3), known) == [1, 3]
+    assert column_numbers(first, now(("a", 1), ("x", 3), last=3), known) == [1, None]
 
 
 @pytest.mark.parametrize(

@@ -148,8 +148,8 @@ def test_column_that_may_be_the_recorded_one_with_a_value_is_uncertain() -> None
     added = announcement("d", "id", "x", "n")
     now = with_value("7", "id", "x", "later")
     versions = recorded(COPIED, (added, with_value("7", "id", "x", "n")))
-    gone = replace(now, columns=(now.columns[0], now.columns[2]))
-    assert unfilled_columns(announcement("d", "id", "n"), gone, versions) == ["n"]
+    gone = replace(now, columns=now.columns[:1])
+    assert unfilled_columns(announcement("d", "id", "w"), gone, versions) == ["w"]
     assert unfilled_columns(added, now, versions) == []
 
 
@@ -220,17 +220,87 @@ def test_columns_of_a_migration_have_their_own_numbers_though_the_catalogue_know
 
 
 def test_number_that_several_columns_may_have_is_none() -> None:
-    """One of two was dropped, the other renamed: nobody can tell which is left."""
-    now = catalogue(("id", 1), ("z", 3), last=3)
-
+    """One of two was dropped, the other renamed: nobody can tell which was left, unless it is there still."""
     versions = recorded((announcement("d", "id", "x", "y"), catalogue(("id", 1), ("x", 2), ("y", 3), last=3)))
-    assert numbers_of(announcement("d", "id", "w"), now, versions) == [1, None]
+    assert numbers_of(announcement("d", "id", "w"), catalogue(("id", 1), last=3), versions) == [1, None]
+    assert numbers_of(announcement("d", "id", "w"), catalogue(("id", 1), ("z", 3), last=3), versions) == [1, 3]
 
 
 def test_column_dropped_and_added_has_the_new_number() -> None:
     now = catalogue(("id", 1), ("x", 3), last=3)
 
     assert numbers_of(announcement("d", "id", "x"), now, recorded(COPIED)) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("told", "now", "numbers"),
+    [
+        pytest.param(("a", "b", "x"), catalogue(("id", 1), ("b", 2), ("a", 3), ("x", 5), last=5), [2, 3, 5], id="swap"),
+        pytest.param(("a", "b"), catalogue(("id", 1), ("b", 2), ("a", 3), ("x", 5), last=5), [2, 3], id="told before"),
+        pytest.param(("a", "b", "c", "x"), catalogue(("id", 1), ("x", 2), ("y", 5), last=5), [2, 3, 4, 5], id="came"),
+        pytest.param(("b", "c", "a"), catalogue(("id", 1), ("a", 2), ("x", 3), ("b", 4), last=5), [2, 3, 4], id="all"),
+    ],
+)
+def test_number_is_the_columns_own_though_its_name_is_another_ones_by_now(
+    told: tuple[str, ...], now: TableFacts, numbers: list[int]
+) -> None:
+    """I8: what the newest version had and is there still was there in between. Another column came or went beside."""
+    before = announcement("d", "id", "a", "b", "c"), catalogue(("id", 1), ("a", 2), ("b", 3), ("c", 4), last=4)
+    assert numbers_of(announcement("d", "id", *told), now, recorded(before)) == [1, *numbers]
+    assert uncertain_columns(announcement("d", "id", *told), now, recorded(before)) == []
+
+
+def test_generated_column_under_the_name_that_one_had_is_not_that() -> None:
+    """I8: it is not published, so nobody was told of its number; also of a relation that is told again."""
+    columns = catalogue(("id", 1), ("x", 2), ("a", 3), ("c", 4), last=4).columns
+    now = TableFacts("d", (*columns[:2], replace(columns[2], is_generated=True), columns[3]), 4)
+    told = announcement("d", "id", "a", "c")
+    known = recorded((announcement("d", "id", "a", "b"), catalogue(("id", 1), ("a", 2), ("b", 4), last=4)))
+    assert numbers_of(told, now, known) == [1, 2, 4]
+    again = recorded((told, catalogue(("id", 1), ("a", 2), ("c", 4), last=4)))
+    assert numbers_of(told, now, again) == [1, 2, 4]
+
+
+def test_column_with_the_name_of_another_that_cannot_be_it_is_uncertain() -> None:
+    """I8: a reader goes by names where a number is missing."""
+    now = catalogue(("id", 1), ("b", 3), ("x", 4), ("c", 5), ("g", 6), last=6)
+    versions = recorded((announcement("d", "id", "a", "b"), catalogue(("id", 1), ("a", 2), ("b", 3), last=3)))
+    assert numbers_of(announcement("d", "id", "b", "x", "a"), now, versions) == [1, 3, 4, None]
+    assert uncertain_columns(announcement("d", "id", "b", "x", "a"), now, versions) == ["a"]
+
+
+RENAMED = st.lists(
+    st.tuples(st.sampled_from(["add", "generated", "rename", "swap"]), st.integers(0, 5), st.integers(0, 5)), max_size=7
+)
+
+
+@given(RENAMED, st.integers(0, 7))
+@settings(max_examples=200, deadline=None)
+def test_columns_that_stay_keep_their_numbers_whatever_they_are_called(
+    steps: list[tuple[str, int, int]], told_at: int
+) -> None:
+    """I8. Names come again here, and columns come that are not published."""
+    columns = [("id", 1, False), ("a", 2, False), ("b", 3, False), ("c", 4, False)]
+    told = columns
+    for n, (step, which, other) in enumerate(steps):
+        if n == told_at:
+            told = columns
+        names = [name for name, _, _ in columns]
+        spare = next(each for each in ("d", "e", "f", "g", "h", "i", "j", "k") if each not in names)
+        one, two = 1 + which % (len(columns) - 1), 1 + other % (len(columns) - 1)
+        if step in ("add", "generated"):
+            columns = [*columns, (spare, len(columns) + 1, step == "generated")]
+            continue
+        names[one], names[two] = (spare, names[two]) if step == "rename" or one == two else (names[two], names[one])
+        columns = [(name, *each[1:]) for name, each in zip(names, columns, strict=True)]
+    facts_of = catalogue(*((name, number) for name, number, _ in columns), last=len(columns))
+    kinds = zip(facts_of.columns, columns, strict=True)
+    now = replace(facts_of, columns=tuple(replace(each, is_generated=of) for each, (_, _, of) in kinds))
+    first = catalogue(("id", 1), ("a", 2), ("b", 3), ("c", 4), last=4)
+    versions = recorded((announcement("d", "id", "a", "b", "c"), first))
+
+    relation_told = announcement("d", *(name for name, _, is_generated in told if not is_generated))
+    assert numbers_of(relation_told, now, versions)[:4] == [1, 2, 3, 4]
 
 
 Places = list[tuple[str, int]]

@@ -1,0 +1,1 @@
+"""Which columns of the catalogue those of a relation are."""

@@ -1,0 +1,48 @@
+"""The key that the stream does not tell, which is the catalogue's primary key, under FULL and NOTHING. Pure.
+
+In: the relation with its columns' numbers, the catalogue's facts, the versions that were recorded, oldest first. Out:
+the names of the key's columns.
+
+A key that was added later says nothing of rows before it, of which several may be equal in it: a delete of one of them
+would take all. A table without a key is right then too, so a key is never gained, and never changed where rows need no
+key for their order.
+"""
+
+from collections.abc import Collection, Sequence
+
+from walbridge.producer.pgoutput.messages import Relation
+from walbridge.producer.postgres.facts import TableFacts
+from walbridge.producer.relations.column_matching import Numbers, same_columns
+from walbridge.schemas.control.metadata_record import RelationRecord
+
+
+def catalogue_key(
+    relation: Relation, facts: TableFacts | None, numbers: Numbers, versions: Sequence[RelationRecord]
+) -> Collection[str]:
+    """The key of a relation whose identity does not tell it: names of columns."""
+    if facts is None:
+        same = same_columns(relation, [each for each in versions if _identity(each) == relation.replica_identity])
+        return {column.name for column in same.table.key_columns} if same else set()
+    primary = {each.attnum: each.name for each in facts.columns if each.in_primary_key}
+    key = {
+        column.name: number
+        for column, number in zip(relation.columns, numbers, strict=True)
+        if (number in primary if number is not None else column.name in primary.values())
+    }
+    # A column list that leaves out a part of the key leaves no key.
+    is_whole = len(key) == len(primary)
+    return key.keys() if is_whole and _was_key(key, versions) else set()
+
+
+def _was_key(key: dict[str, int | None], versions: Sequence[RelationRecord]) -> bool:
+    if not versions:
+        return True  # of a copy, whose snapshot has this key
+    if not all(each.table.key_columns for each in versions):
+        return False
+    newest = {column.name: column.attnum for column in versions[-1].table.key_columns}
+    is_same = newest.keys() == key.keys() or set(newest.values()) == set(key.values())
+    return is_same or versions[-1].partition_count > 1
+
+
+def _identity(version: RelationRecord) -> str:
+    return version.table.replica_identity
