@@ -17,12 +17,15 @@ LISTS_SINCE, GENERATED_SINCE = 150_000, 180_000
 # What is out of line lies in a table of its own, which only a rewrite of values replaces (guards/doubts/rewrites.py).
 # The versions of the columns' rows are asked for only where there is none. One that is being detached is detached: so
 # says the stream.
-# ATTACH makes a new version of every column's row, in the transaction that made the table as in any later one; CREATE
-# TABLE ... PARTITION OF keeps the first one, but for columns with a default, as the system columns always do.
+# ATTACH makes a new version of every column's row, with the row of pg_inherits, in the transaction that made the table as
+# in any later one. CREATE TABLE ... PARTITION OF makes them before, those of columns with a default, too. What somebody
+# stamped since, and took back, tells no command any more.
 _FILES = """
     WITH RECURSIVE tree AS (
-      SELECT oid AS root, oid, 0::bigint AS joined FROM pg_class WHERE oid = ANY (%s)
-      UNION SELECT t.root, i.inhrelid, i.xmin::text::bigint FROM pg_inherits i JOIN tree t ON i.inhparent = t.oid
+      SELECT oid AS root, oid, 0::bigint AS joined, 0::bigint AS command FROM pg_class WHERE oid = ANY (%s)
+      UNION SELECT t.root, i.inhrelid, i.xmin::text::bigint,
+                   CASE WHEN i.xmax::text = '0' THEN i.cmin::text::bigint ELSE 0 END
+            FROM pg_inherits i JOIN tree t ON i.inhparent = t.oid
             JOIN pg_class p ON p.oid = t.oid AND p.relkind = 'p' {attached})
     SELECT t.root, c.oid, c.relfilenode, c.reltoastrelid, c.relnatts,
            CASE WHEN c.reltoastrelid = 0 AND c.relkind <> 'p' THEN
@@ -30,10 +33,10 @@ _FILES = """
               FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0) ELSE '' END,
            CASE WHEN t.root = c.oid THEN '' ELSE t.joined::text END,
            EXISTS (SELECT FROM pg_publication_rel r WHERE r.prrelid = c.oid),
-           t.root <> c.oid AND EXISTS (
-             SELECT FROM pg_type y JOIN pg_attribute s ON s.attrelid = c.oid AND s.attnum < 0 AND s.xmin = y.xmin
-             JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND a.xmin = s.xmin AND a.cmin = s.cmin
-             WHERE y.oid = c.reltype AND y.xmin::text::bigint = t.joined),
+           EXISTS (
+             SELECT FROM pg_attribute s JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND a.xmin = s.xmin
+               AND a.xmax::text = '0' AND NOT a.attisdropped AND a.cmin::text::bigint < t.command
+             WHERE s.attrelid = c.oid AND s.attnum < 0 AND s.xmin::text::bigint = t.joined),
            c.relkind = 'p' OR (c.relkind = 'r' AND c.relpersistence = 'p'), c.xmin::text::bigint
     FROM tree t JOIN pg_class c ON c.oid = t.oid ORDER BY t.root, c.oid"""
 # A composite may have no attribute left. What was altered and altered back reads as before, but rows that came between

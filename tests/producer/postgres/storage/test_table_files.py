@@ -1,4 +1,4 @@
-"""What the catalogue says of columns that came, on a real server."""
+"""What the catalogue says of columns and partitions that came, on a real server."""
 
 from __future__ import annotations
 
@@ -76,3 +76,45 @@ def test_generated_columns_are_withheld_unless_they_are_published(database: Data
         for name in ids:
             database.execute(f"ALTER TABLE {name} ALTER b DROP EXPRESSION, DROP c")
         assert plain() == ({"whole", "named"} if has_lists else {*ids})
+
+
+ROOTS = (
+    "id int, v text",
+    "id int NOT NULL DEFAULT 1, v int NOT NULL DEFAULT 2, PRIMARY KEY (id)",
+    "id serial, v text DEFAULT 'x', CHECK (id > 0)",
+)
+MADE = (
+    "CREATE TABLE {0}a PARTITION OF {0} FOR VALUES FROM (1) TO (10)",
+    "CREATE TABLE {0}b PARTITION OF {0} (v DEFAULT 3) FOR VALUES FROM (10) TO (20)",
+    "CREATE TABLE {0}c PARTITION OF {0} FOR VALUES FROM (20) TO (30) PARTITION BY RANGE (id)",
+)
+ATTACHED = (
+    "CREATE TABLE {0}s (LIKE {0} INCLUDING ALL); ALTER TABLE {0} ATTACH PARTITION {0}s FOR VALUES FROM (30) TO (40)",
+    "CREATE TABLE {0}t (junk int, LIKE {0} INCLUDING ALL); ALTER TABLE {0}t DROP junk;"
+    "ALTER TABLE {0} ATTACH PARTITION {0}t FOR VALUES FROM (40) TO (50); ALTER TABLE {0}t ALTER v SET DEFAULT 7",
+    "CREATE TABLE {0}u (LIKE {0} INCLUDING ALL); ALTER TABLE {0} ATTACH PARTITION {0}u FOR VALUES FROM (50) TO (60)",
+)
+TAKEN_BACK = "BEGIN; ALTER TABLE {0}u ALTER v SET DEFAULT 7, ALTER id SET DEFAULT 7; ROLLBACK"
+
+
+def test_partition_that_was_made_as_one_is_told_from_one_that_was_attached(database: Database) -> None:
+    """I8: that one may have brought rows, though it was made in the same transaction; this one never costs a copy,
+    whatever its columns default to."""
+    roots = [*ROOTS]
+    with database.connect() as connection:
+        if connection.info.server_version >= 170_000:
+            roots.append("id int GENERATED ALWAYS AS IDENTITY, v int NOT NULL DEFAULT 2, PRIMARY KEY (id)")
+    born = set()
+    for number, columns in enumerate(roots):
+        root = f"r{number}"
+        database.execute(f"CREATE TABLE {root} ({columns}) PARTITION BY RANGE (id)")
+        attached = [] if "IDENTITY" in columns else ATTACHED
+        for statement in (*MADE, *attached):
+            database.execute(statement.format(root))
+        if attached:
+            database.execute(TAKEN_BACK.format(root))
+        oid = database.value(f"SELECT '{root}'::regclass::oid::int")
+        with connect_sql(database.dsn) as connection:
+            files = table_storages(connection, [oid], ()).pop(oid).files
+        born |= {database.value(f"SELECT {each.relation_id}::regclass::text") for each in files if each.is_born}
+    assert born == {f"r{number}{each}" for number in range(len(roots)) for each in "abc"}
