@@ -3,7 +3,7 @@
 In: relation ids. Out: a digest. Whoever alters a table, its partitions, types, key or publication writes rows of the
 catalogue anew, in a transaction of his own, or deletes some; VACUUM and ANALYZE change rows in place and keep their
 ``xmin``. Tables that are nobody's business here, as temporary ones, change nothing (PostgreSQL ``heapam.c``,
-``heap_inplace_update_and_unlock``).
+``heap_inplace_update_and_unlock``); but for those of which rows are values of a column, or are within them.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,11 @@ _ROWS = """
     SELECT oid::bigint, xmin FROM pg_class WHERE oid = ANY (%s) OR relispartition OR relkind = 'c'
     UNION ALL SELECT (attrelid::bigint << 16) + attnum, xmin FROM pg_attribute WHERE attrelid = ANY (%s) AND attnum > 0
     UNION ALL SELECT (a.attrelid::bigint << 16) + a.attnum, a.xmin
-      FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 WHERE c.relkind = 'c'
+      FROM pg_depend d JOIN pg_type t ON t.oid = d.refobjid
+      LEFT JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid
+      JOIN pg_attribute a ON a.attrelid = coalesce(nullif(t.typrelid, 0), e.typrelid) AND a.attnum > 0
+      WHERE d.refclassid = 'pg_type'::regclass AND d.classid IN ('pg_class'::regclass, 'pg_type'::regclass)
+      AND d.deptype = 'n'
     UNION ALL SELECT oid::bigint, xmin FROM pg_constraint WHERE conrelid = ANY (%s)
     UNION ALL SELECT indexrelid::bigint, xmin FROM pg_index WHERE indrelid = ANY (%s)
     UNION ALL SELECT inhrelid::bigint, xmin FROM pg_inherits

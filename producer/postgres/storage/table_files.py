@@ -17,9 +17,9 @@ LISTS_SINCE, GENERATED_SINCE = 150_000, 180_000
 # What is out of line lies in a table of its own, which only a rewrite of values replaces (guards/doubts/rewrites.py).
 # The versions of the columns' rows are asked for only where there is none. One that is being detached is detached: so
 # says the stream.
-# ATTACH makes a new version of every column's row, with the row of pg_inherits, in the transaction that made the table as
-# in any later one. CREATE TABLE ... PARTITION OF makes them before, those of columns with a default, too. What somebody
-# stamped since, and took back, tells no command any more.
+# ATTACH makes a new version of every column's row, with the row of pg_inherits, in the transaction that made the table
+# as in any later one. CREATE TABLE ... PARTITION OF makes them before, those of columns with a default, too. What
+# somebody stamped since, and took back, tells no command any more.
 _FILES = """
     WITH RECURSIVE tree AS (
       SELECT oid AS root, oid, 0::bigint AS joined, 0::bigint AS command FROM pg_class WHERE oid = ANY (%s)

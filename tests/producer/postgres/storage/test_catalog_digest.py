@@ -9,8 +9,9 @@ from walbridge.producer.postgres.connection import connect_sql
 from walbridge.producer.postgres.storage.catalog_digest import catalog_digest
 
 SOURCE = """
-    CREATE TYPE mood AS ENUM ('sad'); CREATE TYPE point AS (x int);
-    CREATE TABLE t (id int PRIMARY KEY, v text, m mood, p point);
+    CREATE TYPE mood AS ENUM ('sad'); CREATE TYPE pair AS (x int);
+    CREATE TABLE held (x int); CREATE TABLE listed (x int); CREATE TYPE deep AS (h listed[]); CREATE DOMAIN d AS deep;
+    CREATE TABLE t (id int PRIMARY KEY, v text, m mood, p pair, h held, d d);
     CREATE TABLE r (id int PRIMARY KEY) PARTITION BY RANGE (id);
     CREATE TABLE r1 PARTITION OF r FOR VALUES FROM (0) TO (9);
     CREATE TABLE r2 (id int PRIMARY KEY); CREATE TABLE other (id int);
@@ -31,8 +32,11 @@ ALTERED = {
     "a partition that was dropped": "DROP TABLE r1",
     "a label that came": "ALTER TYPE mood ADD VALUE 'ok'",
     "a label that is called otherwise": "ALTER TYPE mood RENAME VALUE 'sad' TO 'ok'",
-    "an attribute that came": "ALTER TYPE point ADD ATTRIBUTE y int",
-    "an attribute that is called otherwise": "ALTER TYPE point RENAME ATTRIBUTE x TO y",
+    "an attribute that came": "ALTER TYPE pair ADD ATTRIBUTE y int",
+    "an attribute that is called otherwise": "ALTER TYPE pair RENAME ATTRIBUTE x TO y",
+    "a column of a table whose rows are values": "ALTER TABLE held ADD y int",
+    "one that is called otherwise": "ALTER TABLE held RENAME x TO y",
+    "a column of a table whose rows are within values": "ALTER TABLE listed DROP x",
     "a table that left the publication": "ALTER PUBLICATION p DROP TABLE t",
     "a publication that sends less": "ALTER PUBLICATION p SET (publish = 'insert')",
     "a table that was dropped": "DROP TABLE t",
