@@ -147,10 +147,18 @@ def operations_in(membership: str | None) -> tuple[str, ...] | None:
 
 
 def tells_more(before: str, now: str) -> bool:
-    """Whether the same is told as before, and of columns, too, which earlier code left out."""
-    if before == now:
+    """Whether the same is told as before, but of columns, which earlier code left out, or of which one is as it was:
+    who makes a partition of a table, or none, writes them all anew."""
+    if before == now or before.count(" ") != now.count(" "):
         return False
-    return before == " ".join(each.partition(_COLUMNS)[0] for each in now.split(" "))
+    parts = ([each.partition(_COLUMNS) for each in text.split(" ")] for text in (before, now))
+    return all(_keeps_a_column(one, other) for one, other in zip(*parts, strict=True))
+
+
+def _keeps_a_column(before: tuple[str, str, str], now: tuple[str, str, str]) -> bool:
+    known, found = ({*each[2].split(",")} if each[2] else set[str]() for each in (before, now))
+    is_alike = before[0] == now[0] and (now[1] or not before[1])
+    return bool(is_alike) and (not known or not found or not known.isdisjoint(found))
 
 
 def told_beside(membership: str, publications: Collection[int], others: Collection[int]) -> str:

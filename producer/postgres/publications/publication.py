@@ -10,8 +10,8 @@ name or its owner, that of a dependency by SET SCHEMA, that of a parent by DETAC
 transactions that wrote these rows (``xmin``) as its version. Vacuum, freezing and VACUUM FULL leave them as they are; a
 dump gives other oids; they come again after 2^32 transactions. Rows that name a table are never updated, only deleted
 and made again. Where partitions come as their root, a table that is none may have been one meanwhile, and then
-each of its columns was written anew: so its oldest column is in there, too. Source: publicationcmds.c, pg_depend.c
-(changeDependencyFor), tablecmds.c (MergeAttributesIntoExisting, RemoveInheritance).
+each of its columns was written anew: so who wrote its columns, the oldest ones, is in there, too. Source:
+publicationcmds.c, pg_depend.c (changeDependencyFor), tablecmds.c (MergeAttributesIntoExisting, RemoveInheritance).
 """
 
 from collections.abc import Iterable
@@ -59,9 +59,12 @@ _IN_SCHEMA = f"""
                  AND d.refclassid = 'pg_namespace'::regclass OFFSET 0) d
                WHERE d.refobjid IN (SELECT s.pnnspid FROM pg_publication_namespace s WHERE s.pnpubid = p.oid)"""
 # ATTACH and DETACH PARTITION write all columns of the table anew, in pg_attribute; what else alters a table leaves one.
-_COLUMNS = """CASE WHEN p.pubviaroot AND NOT c.relispartition THEN '^' || (
-             SELECT a.xmin::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-             ORDER BY age(a.xmin) DESC, a.attnum LIMIT 1) ELSE '' END"""
+_COLUMN_WRITERS_MAX = 8
+_COLUMNS = f"""CASE WHEN p.pubviaroot AND NOT c.relispartition THEN '^' || coalesce((
+             SELECT string_agg(w.written, ',' ORDER BY w.written) FROM (
+               SELECT a.xmin::text AS written FROM pg_attribute a
+               WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+               GROUP BY a.xmin::text ORDER BY max(age(a.xmin)) DESC LIMIT {_COLUMN_WRITERS_MAX}) w), '') ELSE '' END"""
 _MEMBERS = f"""
     SELECT c.oid, n.nspname, c.relname, p.oid, CASE WHEN p.puballtables THEN '{EVERY_TABLE}' ELSE (
              SELECT string_agg(m.oid::text, '+' ORDER BY m.oid) FROM (

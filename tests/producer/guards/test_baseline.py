@@ -96,6 +96,30 @@ def test_columns_that_earlier_code_did_not_write_down_are_no_doubt_and_others_la
     assert before.altered(replace(now, members={1: "7=insert=5@756^700 8=delete=6@755"})).keys() == {1}
 
 
+@pytest.mark.parametrize(
+    ("known", "now", "is_doubt"),
+    [
+        ("*@754^700,705", "*@754^705,760", False),
+        ("*@754^700", "*@754^700,705", False),
+        ("*@754^700,705", "*@754^", False),
+        ("*@754^700,705", "*@754^760", True),
+        ("*@754^700,705", "*@755^700,705", True),
+        ("*@754^700,705", "*@754", True),
+        ("7=insert=5@754^700 8=delete=6@755^700", "7=insert=5@754^700,760 8=delete=6@755^700,760", False),
+        ("7=insert=5@754^700 8=delete=6@755^700", "7=insert=5@754^700", True),
+    ],
+)
+def test_columns_that_are_altered_one_by_one_are_no_doubt_and_all_at_once_are(
+    known: str, now: str, is_doubt: bool
+) -> None:
+    """I7: as ATTACH and DETACH do it. One that is as it was says that there was none, and what there is then is known
+    for the next time."""
+    before = replace(BASELINE, tables={1: replace(TABLES[1], membership=known)})
+    found = replace(NOW, members={1: now})
+    assert (before.altered(found).keys() | before.changed(found).keys() == {1}) == is_doubt
+    assert before.unversioned(found) == ({} if is_doubt else found.members)
+
+
 def test_operations_that_do_not_come_are_refused() -> None:
     """I7."""
     with pytest.raises(OperatorError, match="does not publish delete, truncate") as refusal:
