@@ -91,15 +91,6 @@ class UnfitTable(OperatorError):
     """A version of a table with which nothing can be published. A copy begins once a person has mended that."""
 
 
-def key_lost(table: str, partition_count: int) -> UnfitTable:
-    """I3: over several partitions rows have no order but that of their key."""
-    return UnfitTable(
-        f"table {table} has no key any more, but its topic has {partition_count} partitions, over which rows without a "
-        "key have no order",
-        remedy=f"give it a primary key again; {copied_again(table)}",
-    )
-
-
 class UncertainColumn(UnfitTable, TableRewritten):
     """A copy mends it, however often it comes."""
 
@@ -112,6 +103,15 @@ def key_altered(table: str) -> KeyAltered:
     """I3: rows would stand in the topic under two keys, and in two partitions."""
     return KeyAltered(
         f"table {table} has another key than its topic holds, which has to begin anew", remedy=copied_again(table)
+    )
+
+
+def key_lost(table: str, topic: str, partition_count: int) -> KeyAltered:
+    """I3: over several partitions rows have no order but that of their key."""
+    return KeyAltered(
+        f"table {table} has no key any more, but its topic {topic} has {partition_count} partitions, over which rows "
+        "without a key have no order: it has to begin anew in a topic of one",
+        remedy=copied_again(table),
     )
 
 

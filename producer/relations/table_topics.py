@@ -189,11 +189,20 @@ class TableTopics:
     def _named(self, namespace: str, name: str) -> str:
         return data_topic(self._settings.name, namespace, name, self._settings.topics.names)
 
-    def refuse_lost_key(self, table: TableSchema) -> None:
-        """Refuse a table that lost its key while its topic has several partitions."""
-        counts = self._cache.partition_counts_of(table.relation_id)
-        if not table.key_columns and max(counts, default=1) > 1:
-            raise key_lost(table.qualified_name, max(counts))
+    def refuse_lost_key(self, table: TableSchema, topic: str | None) -> None:
+        """Refuse a table that lost its key while its topic has several partitions.
+
+        Args:
+            topic: None: that of its records.
+
+        Raises:
+            UnfitTable: a copy into another topic mends it.
+        """
+        newest = self._cache.newest_of(table.relation_id)
+        wanted = topic or (newest.topic if newest is not None else None)
+        counts = self._cache.partition_counts_of(table.relation_id, wanted) if wanted is not None else set()
+        if not table.key_columns and wanted is not None and max(counts, default=1) > 1:
+            raise key_lost(table.qualified_name, wanted, max(counts))
 
     def _refuse_grown(self, table: TableSchema, topic: DataTopic) -> None:
         """Refuse a topic whose partition count changed: keys would leave the partition of their older events (I3)."""

@@ -260,7 +260,7 @@ class Tables:
         versions = self._cache.versions_of(relation.relation_id)
         table = describe(relation, facts, types, versions)
         table = replace(table, operations=self.archives.get(relation.relation_id))
-        self.topics.refuse_lost_key(table)
+        self.topics.refuse_lost_key(table, topic)
         self.topics.refuse_uncompactable(table)
         if topic is None:
             self.topics.refuse_other_key(table)

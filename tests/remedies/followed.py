@@ -108,7 +108,7 @@ FOLLOWED: dict[str, str] = {
     ),
     "producer/errors/tables.py:key_lost": (
         "tests/faults/tables/test_unfit_rows.py::"
-        "test_table_that_loses_its_key_over_several_partitions_is_stale_until_it_has_one_again"
+        "test_table_that_loses_its_key_over_several_partitions_is_copied_into_a_topic_of_one"
     ),
     "producer/errors/tables.py:key_replaced": (
         "tests/faults/tables/test_unfit_rows.py::"

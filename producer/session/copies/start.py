@@ -97,8 +97,12 @@ class CopyStart:
         """Why a table with records may not have their topic."""
         topics, relation = self._tables.topics, announced(found.table, found.facts)
         for each in newest:
-            if topics.has_other_key(each.topic, topics.described(each, relation, found.facts, found.types)):
+            described = topics.described(each, relation, found.facts, found.types)
+            if topics.has_other_key(each.topic, described):
                 return f"{each.topic} has rows under other keys"
+            count = max(topics.partition_counts_of(each.table.relation_id, each.topic), default=1)
+            if not described.key_columns and count > 1:
+                return f"{each.topic} has {count} partitions, and the table has no key"
         return None
 
     def _free_topic(self, found: TableFound, taken: Iterable[str]) -> str:

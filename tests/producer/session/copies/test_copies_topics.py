@@ -85,6 +85,15 @@ def test_table_made_again_without_a_key_gets_a_topic_of_one_partition() -> None:
     assert begun.topic_of(again(has_key=False)) == f"{TOPIC}_2"
 
 
+def test_table_that_lost_its_key_gets_a_topic_of_one_partition_and_stays_there_with_another_key() -> None:
+    """I3: it is copied again, and needs nobody's help."""
+    begun = Begun(None)
+    begun.kept.cache.remember(replace(begun.kept.cache.newest_of(LATE), partition_count=4, schema_id="spread"))
+    writer = begun.start.writer_of(found(LATE, key_names=None))
+    assert (writer.relation.topic, writer.relation.partition_count) == (f"{TOPIC}_2", 1)
+    assert begun.topic_of(found(LATE)) == f"{TOPIC}_2"
+
+
 def test_table_of_another_cluster_keeps_the_topic_that_progress_tells_while_it_is_there() -> None:
     """After ``walbridge copy --all`` no id of a topic is known."""
     own = TableProgress(LATER, "stale", TOPIC, name="public.late")
