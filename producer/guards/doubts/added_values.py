@@ -86,10 +86,12 @@ class AddedValues:
         return set() if None in columns or not columns else None
 
     def _is_made_again(self, column: AddedColumn) -> bool:
-        """Whether it looks as one that went: the stream does not tell the values of one from those of the other."""
-        wanted = column.name, column.type_oid, column.typmod
+        """Whether it looks as one that went: the stream does not tell the values of one from those of the other. It
+        does where it told in this session that the one has gone; another session may begin before that."""
+        wanted, writer = (column.name, column.type_oid, column.typmod), self._tables.writers.known(column.relation_id)
+        versions = self._tables.versions.versions_of(column.relation_id) if writer is None else [writer.relation]
         return any(
             (each.name, each.type_oid, each.typmod) == wanted and each.attnum != column.attnum
-            for version in self._tables.versions.versions_of(column.relation_id)
+            for version in versions
             for each in version.table.columns
         )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.producer.guards.test_source_watch import END, Watched
-from tests.producer.kept import INT4, ITEMS, ORDERS, SETTINGS, TEXT, XID, catalogue, relation
+from tests.producer.kept import CONNECTION, INT4, ITEMS, ORDERS, SETTINGS, TEXT, XID, catalogue, relation
 from walbridge.producer.guards.doubts.rewrites import as_text
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import (
@@ -186,6 +186,24 @@ def test_column_that_looks_as_one_that_went_is_a_doubt(added: AddedColumn, expec
     watched.added, watched.storages = [added], {ORDERS: TableStorage((TableFile(ORDERS, 7, 50, 3),))}
     watched.look()
     assert (ORDERS in watched.watched.doubts.take(END)) is expected
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_column_that_looks_as_one_that_went_before_is_no_doubt_where_that_was_told(is_told: bool) -> None:
+    """A migration that was taken back and made again costs no copy. Another session may begin before it, I8."""
+    watched = Watched(announced=(ITEMS,))
+    with_note, without = (TableFacts("d", (_column("id", INT4, 1), _column("note", TEXT, 2))[:n], 2) for n in (2, 1))
+    told = relation(ORDERS)
+    for facts, now in ((with_note, told), (without, replace(told, columns=told.columns[:1]))):
+        with catalogue({ORDERS: facts}):
+            watched.tables.receive(now, (ORDERS, ITEMS), XID)
+    if not is_told:
+        watched.tables.forget_session(CONNECTION)
+    watched.storages = {ORDERS: TableStorage((TableFile(ORDERS, 7, 50, 2),))}
+    watched.open()
+    watched.added, watched.storages = [NOTE], {ORDERS: TableStorage((TableFile(ORDERS, 7, 50, 3),))}
+    watched.look()
+    assert (ORDERS in watched.watched.doubts.take(END)) is not is_told
 
 
 WIDER = Relation(ORDERS, "public", "orders", "d", tuple(RelationColumn(n == 1, f"c{n}", INT4, -1) for n in range(1, 4)))
