@@ -209,7 +209,8 @@ def _ranges(relation: Relation, facts: TableFacts | None, versions: Sequence[Rel
 
 def _kept(facts: TableFacts, versions: Sequence[RelationRecord]) -> set[int]:
     """The numbers of the newest version that are there still."""
-    return {column.attnum for column in versions[-1].table.columns} & {each.attnum for each in facts.columns}
+    newest = {column.attnum for column in versions[-1].table.columns}
+    return {each.attnum for each in facts.columns} & newest
 
 
 def _skips_none(numbers: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> bool:
