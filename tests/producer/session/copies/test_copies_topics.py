@@ -88,7 +88,8 @@ def test_table_made_again_without_a_key_gets_a_topic_of_one_partition() -> None:
 def test_table_that_lost_its_key_gets_a_topic_of_one_partition_and_stays_there_with_another_key() -> None:
     """I3: it is copied again, and needs nobody's help."""
     begun = Begun(None)
-    begun.kept.cache.remember(replace(begun.kept.cache.newest_of(LATE), partition_count=4, schema_id="spread"))
+    (known,) = begun.kept.tables.versions.newest([LATE])
+    begun.kept.cache.remember(replace(known, partition_count=4, schema_id="spread"))
     writer = begun.start.writer_of(found(LATE, key_names=None))
     assert (writer.relation.topic, writer.relation.partition_count) == (f"{TOPIC}_2", 1)
     assert begun.topic_of(found(LATE)) == f"{TOPIC}_2"
