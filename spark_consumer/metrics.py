@@ -17,6 +17,7 @@ from walbridge.runtime.monitoring.health import STARTING, STOPPED, WAITING, WAIT
 from walbridge.runtime.monitoring.registry import StateGauge, free_bytes, new_registry, show_start
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.plan import Plan
+from walbridge.spark_consumer.plan.unread_since import PublishedBy, UnreadSince
 
 RUNNING = "running"
 STATES = (STARTING, RUNNING, WAITING_FOR_KAFKA, STOPPED)
@@ -33,7 +34,7 @@ class JobMetrics:
         self._begun_s: float | None = None
         self.open_plan: Plan | None = None
         """The plan in work, until the lake says that it is carried out."""
-        self._published_s = float("nan")
+        self._unread = UnreadSince()
         self._plans = self._counter("plans", "Plans carried out, by what they ended as", "kind")
         self._rows = self._counter("rows", "Records read and applied")
         self._retries = self._counter("retries", "Times that Kafka went away and was waited for")
@@ -51,8 +52,13 @@ class JobMetrics:
         self._gauge(
             "published_age_seconds",
             "Since the newest commit in the published cut, or since the newest cut that added nothing to it",
-        ).set_function(lambda: max(time.time() - self._published_s, 0))
-        self._gauge("published_time_seconds", "The time of that commit or cut").set_function(lambda: self._published_s)
+        ).set_function(lambda: max(time.time() - self._unread.published_s, 0))
+        self._gauge("published_time_seconds", "The time of that commit or cut").set_function(
+            lambda: self._unread.published_s
+        )
+        self._gauge("unread_time_seconds", "The same, or when a copy began that is not in the lake").set_function(
+            lambda: self._unread.at_s
+        )
         self._gauge("since_progress_seconds", "Since a step of a plan got on or nothing was left to do").set_function(
             lambda: self.pulse.since_progress_s
         )
@@ -105,20 +111,19 @@ class JobMetrics:
             self._phase_s.labels(lap.removesuffix("_ms")).observe(spent_ms / 1000)
         self.found(row)
 
-    def found(self, row: CutRow) -> None:
-        """Show the newest finished row of the lake; called at start too."""
+    def found(self, row: CutRow, published_by: PublishedBy | None = None) -> None:
+        """Show the newest finished row of the lake; at the start with ``published_by``."""
+        self._unread.found(row, published_by)
         if row.kind == "published":
             self._cut_id.set(row.to_cut)
             self._lsn.set(row.end_lsn)
-            # A plan without a commit time held no transaction: the lake was up to date when its row was written.
-            self._published_s = (row.commit_time or row.written_at).timestamp()
         self._tables.clear()
         for state, count in CountOf(entry.state for entry in row.tables if not entry.is_dropped).items():
             self._tables.labels(state).set(count)
 
     def reached(self, idle: CutRow) -> None:
         """The published cut is the source's state up to there: nothing that it follows has changed since."""
-        self._published_s = max(self._published_s, (idle.commit_time or idle.written_at).timestamp())
+        self._unread.reached(idle.commit_time or idle.written_at)
 
     def kafka_away(self, error: BaseException) -> None:
         """An attempt ended, and begins again after a pause."""

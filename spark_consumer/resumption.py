@@ -52,7 +52,7 @@ class Resumption:
         if newest is not None and newest.pipeline != self._name:
             state, opened = self._renamed(newest, finished, start), None
         if finished is not None:
-            self._metrics.found(finished)
+            self._metrics.found(finished, self._plans.manifest.newest_published)
         if state.epoch is None:
             log.info("the lake is empty: filling it from the first cut on", path=self._path)
             state = LakeState(self._name, next_offset=start)

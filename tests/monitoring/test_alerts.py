@@ -62,6 +62,7 @@ CASES = {
         70,
         {
             "walbridge_job_published_time_seconds": "0x200",
+            "walbridge_job_unread_time_seconds": "0x200",
             "walbridge_job_published_lsn": "1x200",
             "walbridge_producer_records_kept_seconds": "7200x200",
         },
@@ -205,12 +206,16 @@ def test_program_that_is_gone_on_purpose_has_a_remedy_too() -> None:
 
 
 def unread(**changed: str) -> dict[str, str]:
-    """Series by the ends of their names; what keeps unread records, changed."""
-    names = {name.removesuffix("_seconds").rpartition("_")[2]: name for name in CASES[EXPIRE].changed}
-    return CASES[EXPIRE].changed | {names[each]: value for each, value in changed.items()}
+    """Series by the ends of their names; what keeps unread records, changed. ``time`` is of both that tell one."""
+    found = dict(CASES[EXPIRE].changed)
+    for name in found:
+        end = name.removesuffix("_seconds").rpartition("_")[2]
+        found[name] = changed.get(end, found[name])
+    return found
 
 
 EXPIRE = "WalbridgeRecordsExpireUnread"
+PUBLISHED, UNREAD = "walbridge_job_published_time_seconds", "walbridge_job_unread_time_seconds"
 
 
 @needs_promtool
@@ -240,6 +245,20 @@ def test_records_that_do_not_expire_soon_or_were_read_fire_nothing(
     minutes: int, changed: dict[str, str], tmp_path: Path
 ) -> None:
     assert promtool(tmp_path, series(Case(minutes, unread(**changed))), minutes, {EXPIRE: []}) == ""
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    ("began", "fires"),
+    [("0x200", True), ("0+60x200", False), ("0x40 2400+60x200", False)],
+    ids=["hours ago", "none", "hours ago, and it is in the lake"],
+)
+def test_records_of_a_copy_expire_unread_though_all_else_is_published(began: str, fires: bool, tmp_path: Path) -> None:
+    """They are read once, when it has ended, from the first one on."""
+    case = Case(80, unread(lsn="100000000000x200") | {PUBLISHED: "0+60x200", UNREAD: began})
+    expected = _labels(EXPIRE, Case(80)) if fires else []
+
+    assert promtool(tmp_path, series(case), 80, {EXPIRE: expected}) == ""
 
 
 def slot_status(**values: str) -> dict[str, str]:

@@ -85,9 +85,9 @@ class Manifest:
         rows = newest_rows(self._table, 1)
         return rows[0] if rows else None
 
-    def newest_published(self) -> CutRow | None:
-        """What readers take now."""
-        return newest_published(self._table)
+    def newest_published(self, lsn: int | None = None) -> CutRow | None:
+        """What readers take now, or what they would take at an LSN."""
+        return newest_published(self._table, lsn)
 
     def oldest_written_at(self) -> datetime | None:
         """When the oldest row that is still there was written."""

@@ -126,7 +126,7 @@ def test_lake_is_as_old_as_the_newest_cut_though_that_has_no_row_yet(
     ages, times = [], []
 
     def idle(bring: Step) -> None:
-        metrics._published_s = 0
+        metrics._unread.published_s = 0
         ages.append(metrics.registry.get_sample_value("walbridge_job_published_age_seconds") or 0)
         pipeline.send()
         bring()
@@ -138,4 +138,4 @@ def test_lake_is_as_old_as_the_newest_cut_though_that_has_no_row_yet(
 
     assert ages[0] > 1e9
     assert ages[1] < 600
-    assert times == [metrics._published_s]
+    assert times == [metrics._unread.published_s]
