@@ -5,13 +5,15 @@ variables (``WALBRIDGE_KAFKA__BOOTSTRAP_SERVERS``), arguments, the file, the def
 variables are refused, as unknown keys are.
 """
 
+import json
 import os
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 from pydantic import SecretStr, ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_settings import SettingsError
 
 from walbridge.schemas.dsn import with_password
@@ -20,6 +22,7 @@ from walbridge.schemas.settings import ENV_PREFIX, Settings
 
 ENV_NOT_SETTINGS = {"CONFIG", "HOME", "JAVA", "KILL_POINT", "TEST_SERVERS", "UI_TOKEN"}
 """Variables read elsewhere: the settings file, embedded servers, Java, tests, ``walbridge ui``."""
+_SAVE_AS_UTF_8 = "save it as UTF-8, which every editor can"
 
 
 def load_settings(
@@ -38,24 +41,32 @@ def load_settings(
     """
     chosen = Path(path or os.environ.get(f"{ENV_PREFIX}CONFIG") or "walbridge.toml")
     given = path is not None or f"{ENV_PREFIX}CONFIG" in os.environ
-    try:
-        values = tomllib.loads(chosen.read_text()) if given or chosen.exists() else {}
-    except OSError as error:
-        raise OperatorError(
-            f"settings file {chosen} cannot be read: {error.strerror}", remedy="name one with --config"
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise OperatorError(f"{chosen} is not TOML: {error}", remedy="mend that line") from None
+    values = _values(chosen) if given or chosen.exists() else {}
     refuse_unknown_variables(os.environ)
     try:
         return with_secrets(Settings(**(values | overrides)), secrets)
     except ValidationError as error:
         raise _operator_error(error, chosen) from None
-    except SettingsError as error:  # the variable of a list or table is not JSON
+    except SettingsError:  # the variable of a list or table is not JSON
         raise OperatorError(
-            f"a {ENV_PREFIX} variable cannot be read: {error}",
+            f"{_no_json(os.environ)} cannot be read: it is no JSON",
             remedy="write its list or table as JSON, or unset it",
         ) from None
+
+
+def _values(path: Path) -> dict[str, Any]:
+    """What the file holds: UTF-8 in any locale, as TOML is, with the mark that some editors set before it."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise OperatorError(
+            f"settings file {path} cannot be read: {error.strerror}", remedy="name one with --config"
+        ) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise OperatorError(f"{path} is not TOML: it is not UTF-8 (at line {line})", _SAVE_AS_UTF_8) from None
+    except tomllib.TOMLDecodeError as error:
+        raise OperatorError(f"{path} is not TOML: {error}", remedy="mend that line") from None
 
 
 def dsn_of(settings: Settings) -> str:
@@ -68,7 +79,8 @@ def dsn_of(settings: Settings) -> str:
     if not dsn:
         raise OperatorError(
             "no database is named",
-            remedy='write [postgres] dsn = "host=... dbname=..." into walbridge.toml, or set WALBRIDGE_POSTGRES__DSN',
+            remedy='write [postgres] dsn = "host=... dbname=..." into the settings file, which is walbridge.toml in '
+            "this folder unless --config names another one; or set WALBRIDGE_POSTGRES__DSN",
         )
     return dsn
 
@@ -102,7 +114,7 @@ def secret_in(path: str, setting: str) -> str:
         OperatorError: it cannot be read.
     """
     try:
-        return Path(path).read_text().rstrip("\r\n")
+        return Path(path).read_text(encoding="utf-8-sig").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise OperatorError(
@@ -132,12 +144,38 @@ def refuse_unknown_variables(environment: Mapping[str, str]) -> None:
             raise OperatorError(f"unknown environment variable {variable}", remedy=f"unset it; known: {choices}")
 
 
+def _no_json(environment: Mapping[str, str]) -> str:
+    """The variables that should be JSON and are not, by name; their values are nobody's to show (I10)."""
+    found = []
+    for variable, value in environment.items():
+        head, _, name = variable.upper().removeprefix(ENV_PREFIX).lower().partition("__")
+        section = Settings.model_fields.get(head)
+        field = (getattr(section.annotation, "model_fields", None) or {}).get(name) if section else None
+        if field is None or not variable.upper().startswith(ENV_PREFIX):
+            continue
+        try:
+            json.loads(value)
+        except ValueError:
+            # Of one value text is as good; pydantic-settings reads JSON where the field holds several.
+            found += [variable] if get_origin(field.annotation) in (dict, tuple) else []
+    return " and ".join(sorted(found)) or f"a {ENV_PREFIX} variable"
+
+
 def _operator_error(error: ValidationError, path: Path) -> OperatorError:
     problems = []
     for detail in error.errors(include_url=False, include_input=False):
         where = ".".join(str(part) for part in detail["loc"])
-        unknown = detail["type"] == "extra_forbidden"
-        problems.append(f"{where}: {'unknown setting' if unknown else detail['msg']}")
+        variable = ENV_PREFIX + "__".join(str(part) for part in detail["loc"][:2]).upper()
+        place = f"{variable} ({where})" if variable in {name.upper() for name in os.environ} else where
+        problems.append(f"{place}: {_in_words(detail)}")
     return OperatorError(
         f"{path}: " + "; ".join(problems), remedy="mend the file or the variable; see docs/settings.md"
     )
+
+
+def _in_words(detail: ErrorDetails) -> str:
+    if detail["type"] == "extra_forbidden":
+        return "unknown setting"
+    if detail["type"] == "model_type":
+        return f"it is a section, which begins with a line [{detail['loc'][0]}]"
+    return detail["msg"].removeprefix("Value error, ")

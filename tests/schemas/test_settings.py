@@ -72,7 +72,8 @@ def test_file_named_by_the_variable_is_read(monkeypatch: pytest.MonkeyPatch) -> 
         ("[producer]\nbatch_ms_max = 'soon'", "producer.batch_ms_max"),
         ("[postgres]\nslot = 'Not-A-Slot'", "postgres.slot"),
         ("[topics]\npartitions = 1001", "topics.partitions"),
-        ("name = 'a.b'", "name: Value error, letters, digits"),
+        ("postgres = 'host=h'", "postgres: it is a section, which begins with a line [postgres]"),
+        ("name = 'a.b'", "name: letters, digits"),
         ("[lake]\nall_cuts_hours = 25", "all_cuts_hours (25) is longer than minute_cuts_hours (24): set both"),
     ],
 )
@@ -91,11 +92,35 @@ def test_file_that_is_not_toml_is_refused_with_the_place() -> None:
     assert "some.toml is not TOML: Invalid statement (at line 2, column 1)" in refusal("name = 'x'\n= 1")
 
 
-def test_file_that_is_not_text_is_refused() -> None:
-    Path("binary.toml").write_bytes(b"\xff\xfe")
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_file_that_is_not_utf_8_is_refused_with_the_place(encoding: str) -> None:
+    Path("binary.toml").write_bytes("name = 'x'\n# Müller\n".encode(encoding))
+    line = {"utf-16": 1, "latin-1": 2}[encoding]
 
-    with pytest.raises(OperatorError, match=r"binary\.toml is not TOML"):
+    with pytest.raises(
+        OperatorError, match=rf"binary\.toml is not TOML: it is not UTF-8 \(at line {line}\)"
+    ) as refused:
         load_settings("binary.toml")
+    assert "save it as UTF-8" in refused.value.remedy
+
+
+def test_file_is_read_as_editors_of_windows_write_it() -> None:
+    Path("notepad.toml").write_bytes(
+        "\ufeffname = 'x'\r\n[postgres]\r\npassword_file = 'p'\r\ndsn = 'host=h'\r\n".encode()
+    )
+    Path("p").write_bytes("\ufeffhunter2\r\n".encode())
+
+    settings = load_settings("notepad.toml")
+    assert settings.name == "x"
+    assert settings.postgres.dsn.get_secret_value() == "host=h password='hunter2'"
+
+
+def test_file_is_utf_8_in_every_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("other.toml").write_bytes("[topics]\nnames = {'public.straße' = 'street'}\n".encode())
+    monkeypatch.setattr("locale.getencoding", lambda: "latin-1")
+    monkeypatch.setattr("io.text_encoding", lambda encoding, *_: encoding or "latin-1")
+
+    assert load_settings("other.toml").topics.names == {"public.straße": "street"}
 
 
 @pytest.mark.parametrize("path", ["missing.toml", "."])
@@ -168,10 +193,17 @@ def test_unknown_variable_stops_loading(monkeypatch: pytest.MonkeyPatch) -> None
 def test_variable_of_a_list_that_is_not_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WALBRIDGE_POSTGRES__PUBLICATION_TABLES", "public.orders")
 
-    with pytest.raises(OperatorError, match="postgres") as refused:
+    with pytest.raises(OperatorError, match="WALBRIDGE_POSTGRES__PUBLICATION_TABLES cannot be read") as refused:
         load_settings()
 
     assert "JSON" in refused.value.remedy
+
+
+def test_value_that_a_variable_has_is_told_of_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WALBRIDGE_TOPICS__PARTITIONS", "")
+
+    with pytest.raises(OperatorError, match=r"WALBRIDGE_TOPICS__PARTITIONS \(topics\.partitions\): "):
+        load_settings()
 
 
 def test_variable_of_a_list_is_json(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def read_token(path: Path | None, environment: "os._Environ[str] | dict[str, str
     given = environment.get(TOKEN_VARIABLE)
     if path is not None:
         try:
-            given = path.read_text()
+            given = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or "it is no text"
             raise OperatorError(f"the token's file {path} cannot be read: {why}", remedy=_MAKE_ONE) from None
