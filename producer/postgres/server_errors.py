@@ -4,6 +4,8 @@ In: an SQLSTATE and the server's words, or words alone where an attempt to conne
 where another attempt would end alike, else a ``RetryableError``; without words that may quote a row (I10).
 """
 
+import re
+
 import psycopg
 from psycopg import pq
 
@@ -49,6 +51,11 @@ _SAME_COLUMNS = "have those publications publish the same columns of the table"
 _NO_BINARY = "42883"
 """The server has no binary format for a type inside another. Told at start, unless a composite got it later."""
 _LOCKED = "55P03"
+_UNFIT_DSN = re.compile(
+    r'(invalid integer value ".*" for connection option|invalid port number:|invalid \w+ value:|bad value for \w+:'
+    r'|(definition of service|service file) ".*" not found|could not match \d+ (port numbers|host names)).*'
+)
+"""libpq's own words, and psycopg's, of a connection string with which no server is even asked."""
 _QUOTES_VALUES = ("22", "23")
 """Data and constraint errors: 'invalid input syntax for type integer: "..."' (I10)."""
 
@@ -118,6 +125,11 @@ def _name_of(sqlstate: str) -> str:
 def by_text(message: str) -> OperatorError | RetryableError:
     """The same of a failed attempt to connect, which has no SQLSTATE in libpq."""
     first = message.strip().splitlines()[0] if message.strip() else "connection failed"
+    if unfit := _UNFIT_DSN.search(first):
+        return OperatorError(
+            f"[postgres] dsn cannot be used: {unfit[0]}",
+            "correct that in [postgres] dsn, or in the service that it names",
+        )
     if certificates.is_certificates(message):
         return OperatorError(f"Postgres and walbridge do not trust each other: {first}", certificates.REMEDY)
     for words, sqlstate in (

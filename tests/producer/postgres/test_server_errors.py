@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg import pq
 
-from walbridge.producer.postgres.connection import walsender_query
+from walbridge.producer.postgres.connection import connect_sql, walsender_query
 from walbridge.producer.postgres.publications.new_publication import create_publication
 from walbridge.producer.postgres.server_errors import by_sqlstate, classified, raise_for_result
 from walbridge.schemas.errors import COPY_ALL, OperatorError, RetryableError, StreamLost
@@ -131,6 +131,31 @@ def test_publication_that_was_not_there_when_the_change_was_made_ends_every_sess
     with pytest.raises(OperatorError, match="start again") as refused:
         raise_for_result(cast(Any, Lost()), result)
     assert not isinstance(refused.value, StreamLost)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "words"),
+    [
+        ("host=127.0.0.1 port=abc", 'invalid integer value "abc" for connection option "port"'),
+        ("host=127.0.0.1 port=99999", 'invalid port number: "99999"'),
+        ("host=127.0.0.1 port=1 sslmode=verify", 'invalid sslmode value: "verify"'),
+        ("host=127.0.0.1 port=1 require_auth=no", "invalid require_auth value"),
+        ("host=127.0.0.1 port=1 connect_timeout=soon", "bad value for connect_timeout: 'soon'"),
+        ("service=nowhere", 'definition of service "nowhere" not found'),
+        ("host=a,b port=1,2,3", "could not match 3 port numbers to 2 hosts"),
+    ],
+)
+def test_connection_string_that_no_server_is_asked_with_is_corrected_and_not_tried_again(dsn: str, words: str) -> None:
+    with pytest.raises(OperatorError) as refused:
+        connect_sql(dsn)
+    assert words in refused.value.what
+    assert "correct that in [postgres] dsn" in refused.value.remedy
+
+
+@pytest.mark.parametrize("dsn", ["host=127.0.0.1 port=1", "host=/nowhere", "host=127.0.0.1,::1 port=1,1"])
+def test_server_that_does_not_run_is_asked_again(dsn: str) -> None:
+    with pytest.raises(RetryableError, match="cannot be reached"):
+        connect_sql(dsn)
 
 
 class Lost:
