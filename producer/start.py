@@ -33,7 +33,7 @@ from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.postgres.catalog import published_tables_unless_locked
 from walbridge.producer.postgres.connection import SqlConnection
-from walbridge.producer.postgres.facts import ServerIdentity
+from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.publications.ddl_publication import ddl_publication
 from walbridge.producer.postgres.requirements import ensure_publication, refuse_unfit_server, stream_options
 from walbridge.producer.postgres.slots import slot
@@ -210,6 +210,20 @@ def progress_before_slot(settings: Settings, server: ServerIdentity, connection:
     return progress if told is None else replace(progress, options=progress.options | {DDL_OPTION: str(told)})
 
 
+def refuse_slot_of_others(settings: Settings, found: SlotState) -> None:
+    """Refuse a slot of which our topics say nothing. They are only read: a producer may be running on it, and opening a
+    transactional instance would fence it.
+
+    Raises:
+        OperatorError: it is somebody else's.
+        RetryableError: Kafka is away.
+    """
+    admin = TopicAdmin(settings)
+    is_known = progress_topic(settings.name) in admin.partition_counts() and read_progress(settings) is not None
+    if not is_known and former_progress(settings, admin) is None:
+        refuse_foreign_slot(found, settings.postgres.slot)
+
+
 def reserve_slot(settings: Settings) -> bool:
     """Make the slot before the first start, beside progress ``creating``; False if it is there.
 
@@ -223,9 +237,7 @@ def reserve_slot(settings: Settings) -> bool:
     try:
         found = slot.inspect(source.connect(), name)
         if found is not None:
-            # A producer may be running on it: opening a transactional instance would fence it.
-            if read_progress(settings) is None and former_progress(settings, TopicAdmin(settings)) is None:
-                refuse_foreign_slot(found, name)
+            refuse_slot_of_others(settings, found)
             return False
         parts = start(settings, source, Spool(settings), Waits(lambda: False), ProducerMetrics())
         parts.tables.registry.close()

@@ -26,7 +26,7 @@ from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.requirements import ensure_publication, refuse_unfit_server
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.relations.table_description import announced, describe
-from walbridge.producer.start import reserve_slot
+from walbridge.producer.start import refuse_slot_of_others, reserve_slot
 from walbridge.role import DEFAULT_ROLE, role_sql
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
@@ -127,7 +127,10 @@ def ensure_publications(
     names = settings.postgres.publication_names
     missing = [name for name in names if not catalog.publication_exists(connection, name)]
     refuse_unfit_server(connection, settings)
-    if missing and slot.inspect(connection, settings.postgres.slot) is not None:
+    if missing and (found := slot.inspect(connection, settings.postgres.slot)) is not None:
+        # An administrator's settings have no password for Kafka: then a slot of this name is taken for ours.
+        if settings.kafka.client_files.keys() <= settings.kafka.client.keys():
+            retry_at_start(lambda: refuse_slot_of_others(settings, found), settings.postgres.start_timeout_s)
         raise publication_gone(missing)
     ensure_publication(connection, settings)
     for name in names:

@@ -51,6 +51,10 @@ _SAME_COLUMNS = "have those publications publish the same columns of the table"
 _NO_BINARY = "42883"
 """The server has no binary format for a type inside another. Told at start, unless a composite got it later."""
 _LOCKED = "55P03"
+_NO_POOLER = (
+    "name the server itself in [postgres] dsn, with its own port: a pooler such as PgBouncer stands between, and does "
+    "not pass on what sessions are opened with"
+)
 _UNFIT_DSN = re.compile(
     r'(invalid integer value ".*" for connection option|invalid port number:|invalid \w+ value:|bad value for \w+:'
     r'|(definition of service|service file) ".*" not found|could not match \d+ (port numbers|host names)).*'
@@ -130,6 +134,8 @@ def by_text(message: str) -> OperatorError | RetryableError:
             f"[postgres] dsn cannot be used: {unfit[0]}",
             "correct that in [postgres] dsn, or in the service that it names",
         )
+    if "unsupported startup parameter" in message:
+        return OperatorError(f"no replication through what answers there: {first}", _NO_POOLER)
     if certificates.is_certificates(message):
         return OperatorError(f"Postgres and walbridge do not trust each other: {first}", certificates.REMEDY)
     for words, sqlstate in (

@@ -118,6 +118,10 @@ def test_slot_is_made_once_and_never_taken_from_somebody_else(settings: Settings
     foreign = settings.model_copy(update={"name": f"{settings.name}-other"})
     with pytest.raises(OperatorError, match="slot walbridge exists"):
         said(foreign)
+    # Without its publication it is still nobody's but that one's, and nothing was missed that this pipeline followed.
+    database.execute("DROP PUBLICATION walbridge")
+    with pytest.raises(OperatorError, match="slot walbridge exists"):
+        said(foreign.model_copy(update={"name": f"{settings.name}-third"}))
 
 
 def test_running_producer_is_not_disturbed(producer: ProducerUnderTest) -> None:

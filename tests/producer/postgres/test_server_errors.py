@@ -11,7 +11,7 @@ from psycopg import pq
 
 from walbridge.producer.postgres.connection import connect_sql, walsender_query
 from walbridge.producer.postgres.publications.new_publication import create_publication
-from walbridge.producer.postgres.server_errors import by_sqlstate, classified, raise_for_result
+from walbridge.producer.postgres.server_errors import by_sqlstate, by_text, classified, raise_for_result
 from walbridge.schemas.errors import COPY_ALL, OperatorError, RetryableError, StreamLost
 
 SAID = 'invalid input syntax for type integer: "canary"'
@@ -156,6 +156,14 @@ def test_connection_string_that_no_server_is_asked_with_is_corrected_and_not_tri
 def test_server_that_does_not_run_is_asked_again(dsn: str) -> None:
     with pytest.raises(RetryableError, match="cannot be reached"):
         connect_sql(dsn)
+
+
+@pytest.mark.parametrize("parameter", ["replication", "in options: datestyle"])
+def test_pooler_is_told_from_a_server_that_is_away(parameter: str) -> None:
+    words = f'connection to server at "127.0.0.1", port 6432 failed: FATAL:  unsupported startup parameter: {parameter}'
+    error = by_text(words)
+    assert isinstance(error, OperatorError)
+    assert "name the server itself in [postgres] dsn" in error.remedy
 
 
 class Lost:
