@@ -22,6 +22,7 @@ from walbridge.runtime.monitoring.health import STOPPED
 from walbridge.runtime.monitoring.http_endpoint import HttpEndpoint
 from walbridge.runtime.reports.crash_report import report_bug
 from walbridge.runtime.reports.run_report import RunReport
+from walbridge.runtime.stop_signals import heeded
 from walbridge.schemas.control.run_record import PRODUCER
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.errors import report as say
@@ -32,7 +33,7 @@ log = structlog.get_logger()
 
 
 class StopRequest:
-    """Set by SIGTERM or SIGINT, asked at batch boundaries."""
+    """Set by SIGTERM, SIGINT or SIGHUP, asked at batch boundaries."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -56,8 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     configure_logs(arguments.log_level, arguments.log_format)
     stop = StopRequest()
-    signal.signal(signal.SIGTERM, stop.receive)
-    signal.signal(signal.SIGINT, stop.receive)
+    for each in heeded():
+        signal.signal(each, stop.receive)
     try:
         _run(load_settings(arguments.config), stop)
     except OperatorError as error:

@@ -1,7 +1,7 @@
 """``python -m walbridge.spark_consumer [--config F] [--once]``: Kafka topics to Delta tables.
 
 The same file runs under ``spark-submit --py-files dist/walbridge.zip spark_consumer/__main__.py``.
-Exit codes: 0 done or stopped (SIGTERM, Ctrl-C), 1 a bug, 2 the operator must act.
+Exit codes: 0 done or stopped (SIGTERM, Ctrl-C, SIGHUP), 1 a bug, 2 the operator must act.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from walbridge.runtime.monitoring.health import STOPPED
 from walbridge.runtime.monitoring.http_endpoint import HttpEndpoint
 from walbridge.runtime.reports.crash_report import report_bug
 from walbridge.runtime.reports.run_report import RunReport
-from walbridge.runtime.stop_signals import STOP_SIGNALS, ignore_handlers, set_on_stop_signals
+from walbridge.runtime.stop_signals import heeded, ignore_handlers, set_on_stop_signals
 from walbridge.schemas.control.run_record import JOB
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.errors import report as say
@@ -174,7 +174,7 @@ def _raising_on_signals() -> Iterator[None]:
     def ask(_signal: int, _frame: FrameType | None) -> None:
         raise _StopAsked
 
-    for each in STOP_SIGNALS:
+    for each in heeded():
         signal.signal(each, ask)
     try:
         yield

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C as an event that is set at once, whatever the main thread does.
+"""SIGTERM, Ctrl-C and a terminal that is closed, as an event that is set at once, whatever the main thread does.
 
 In: an event. Out: it is set as soon as the process has the signal. Python runs a signal's handler in the main thread,
 between two of its bytecodes: one that sets the event there comes too late while that thread is in a call of a library,
@@ -12,7 +12,13 @@ import socket
 import threading
 from types import FrameType
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def heeded() -> tuple[signal.Signals, ...]:
+    """Without what the program was started to outlive, as by nohup."""
+    is_to_outlive = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return tuple(each for each in STOP_SIGNALS if each is not signal.SIGHUP or not is_to_outlive)
 
 
 def set_on_stop_signals(stop: threading.Event) -> None:
@@ -26,7 +32,7 @@ def set_on_stop_signals(stop: threading.Event) -> None:
 
 def ignore_handlers() -> None:
     """The handlers do nothing (again): who had set others has done with them."""
-    for each in STOP_SIGNALS:
+    for each in heeded():
         signal.signal(each, _nothing)
 
 

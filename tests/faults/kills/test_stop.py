@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: exit code 0, at a batch boundary, whatever the producer is doing."""
+"""SIGTERM, Ctrl-C and SIGHUP: exit code 0, at a batch boundary, whatever the producer is doing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.fault
 # How long a stop takes measures the machine: asked is that it comes at all, and in the middle of the work.
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_idle_stream_stops_at_once(producer: ProducerUnderTest, number: int) -> None:
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     producer.publish("t")

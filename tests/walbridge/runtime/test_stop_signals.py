@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C are heard whatever the main thread does."""
+"""SIGTERM, Ctrl-C and a terminal that is closed are heard whatever the main thread does."""
 
 import signal
 import subprocess
@@ -25,9 +25,17 @@ while True:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_stop_is_heard_while_a_library_holds_the_main_thread(number: signal.Signals) -> None:
     assert _code_after(number, _IN_A_LIBRARY) == 7
+
+
+def test_terminal_that_is_closed_is_outlived_by_what_was_started_to_outlive_it() -> None:
+    """By nohup, which has SIGHUP ignored."""
+    closed = "import time\nos.kill(os.getpid(), 1)\ntime.sleep(0.5)\nos._exit(3)\n"
+
+    assert _code_after(None, closed, begin="import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)") == 3
+    assert _code_after(None, closed) == 7
 
 
 def test_stop_that_comes_while_the_main_thread_holds_the_lock_of_the_event_does_not_wait_for_itself() -> None:
@@ -37,8 +45,8 @@ def test_stop_that_comes_while_the_main_thread_holds_the_lock_of_the_event_does_
     assert _code_after(None, for_a_while) == 7
 
 
-def _code_after(number: signal.Signals | None, main: str) -> int:
-    program = [sys.executable, "-c", _PROGRAM.format(main=main)]
+def _code_after(number: signal.Signals | None, main: str, begin: str = "") -> int:
+    program = [sys.executable, "-c", begin + _PROGRAM.format(main=main)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
