@@ -21,6 +21,7 @@ from walbridge.runtime.monitoring.http_endpoint import HttpEndpoint
 from walbridge.runtime.reports.crash_report import report_bug
 from walbridge.runtime.reports.run_report import RunReport
 from walbridge.runtime.stop_signals import heeded, ignore_handlers, set_on_stop_signals
+from walbridge.runtime.streams import outlast_stderr
 from walbridge.schemas.control.run_record import JOB
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.errors import report as say
@@ -47,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; returns the exit code."""
     options = _options(arguments)
     silence_py4j()
+    outlast_stderr()
     configure_logs("info", options.log_format)
     try:
         _run(load_settings(options.config, secrets=("spark",)), once=options.once)

@@ -1,6 +1,7 @@
 """``walbridge`` and ``python -m walbridge``: the operator's command.
 
 Exit 0: done. 1: unequal (verify) or a bug. 2: the operator must act; what and how is on stderr. 130: ended by Ctrl-C.
+141: nobody reads on what is printed.
 """
 
 import sys
@@ -9,11 +10,13 @@ from collections.abc import Sequence
 from walbridge.cli import app
 from walbridge.extras import MissingPackage, missing_package
 from walbridge.runtime.reports.crash_report import report_bug
+from walbridge.runtime.streams import EXIT_UNREAD, nobody_reads, outlast_stderr, refused_print
 from walbridge.schemas.errors import OperatorError, RetryableError, back_again, report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; its exit code."""
+    outlast_stderr()
     try:
         app(args=None if argv is None else list(argv), prog_name="walbridge")
     except OperatorError as error:
@@ -25,7 +28,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         missing = missing_package(error)
         return report_bug(error) if missing is None else report(_not_installed(missing))
     except SystemExit as end:
+        if nobody_reads():
+            return EXIT_UNREAD
         return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except (OSError, UnicodeEncodeError) as error:
+        refused = refused_print(error)
+        return report_bug(error) if refused is None else report(refused)
     except Exception as error:
         return report_bug(error)
     return 0

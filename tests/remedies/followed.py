@@ -205,6 +205,9 @@ FOLLOWED: dict[str, str] = {
     "schemas/settings_file.py:load_settings": (
         "tests/remedies/test_followed_settings.py::test_settings_file_that_is_not_there_is_named_with_config"
     ),
+    "schemas/settings_file.py:_values": (
+        "tests/remedies/test_followed_settings.py::test_settings_file_that_is_not_there_is_named_with_config"
+    ),
     "schemas/settings_file.py:refuse_unknown_variables": (
         "tests/remedies/test_followed_settings.py::test_variable_that_is_not_known_is_unset"
     ),

@@ -1,0 +1,80 @@
+"""What is said goes where somebody may or may not take it: no program ends for that, and a verb says why."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import walbridge
+
+ROOT = Path(walbridge.__file__).parents[1]
+LOGS = """
+import structlog
+from walbridge.runtime.logs import configure_logs
+from walbridge.runtime.streams import outlast_stderr
+
+outlast_stderr()
+configure_logs()
+for _ in range(3):
+    structlog.get_logger().info("a line", of="x" * 9000)
+opened = open("first", "w")
+print(opened.fileno())
+"""
+PRINTS = """
+import sys
+from walbridge.__main__ import main
+from walbridge.check import verb
+
+verb.check = None
+sys.modules["walbridge.check"].check = lambda *_, **__: print("→ Straße", flush=True) or 0
+sys.exit(main(["check"]))
+"""
+
+
+def ran(program: str, folder: Path, output: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """In a shell, with its output where that says."""
+    return subprocess.run(
+        ["bash", "-c", f'"$0" -c "$1" {output}', sys.executable, program],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("place", ["2> /dev/full", "2> >(true)", "2>&-"], ids=["full", "read by nobody", "closed"])
+def test_log_that_takes_no_lines_ends_no_program(place: str, tmp_path: Path) -> None:
+    done = ran(LOGS, tmp_path, place)
+
+    assert done.returncode == 0
+    assert int(done.stdout) > 2, "no other file has the number of stderr"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_verb_whose_terminal_lacks_a_sign_says_what_mends_it(encoding: str, tmp_path: Path) -> None:
+    done = ran(PRINTS, tmp_path, "", PYTHONIOENCODING=encoding)
+
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "set PYTHONIOENCODING=utf-8" in done.stderr
+    assert ran(PRINTS, tmp_path, "", PYTHONIOENCODING="utf-8").stdout == "→ Straße\n"
+
+
+def test_verb_that_prints_to_a_full_disk_says_so(tmp_path: Path) -> None:
+    done = ran(PRINTS, tmp_path, "> /dev/full")
+
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr
+    assert "make room" in done.stderr
+
+
+def test_verb_that_nobody_reads_is_told_from_one_that_found_a_difference(tmp_path: Path) -> None:
+    done = ran(PRINTS, tmp_path, "| true; exit ${PIPESTATUS[0]}")
+
+    assert (done.returncode, done.stderr) == (141, "")
