@@ -23,6 +23,7 @@ _RESERVED = {
     "transaction.timeout.ms",
     "transactional.id",
 }
+_SERVERS = {"bootstrap.servers", "metadata.broker.list"}
 
 
 def client_config(settings: Settings) -> dict[str, Any]:
@@ -32,6 +33,11 @@ def client_config(settings: Settings) -> dict[str, Any]:
         raise OperatorError(
             f"[kafka.client] has {', '.join(reserved)}, on which exactly-once or the order of rows depends",
             remedy="leave it out of [kafka.client]: walbridge sets it",
+        )
+    if servers := sorted(_SERVERS & passed.keys()):
+        raise OperatorError(
+            f"[kafka.client] has {', '.join(servers)}, and the Spark job would speak to other servers",
+            remedy="leave it out of [kafka.client], and name the servers in [kafka] bootstrap_servers",
         )
     return {
         "bootstrap.servers": settings.kafka.bootstrap_servers,

@@ -198,7 +198,11 @@ def test_property_that_is_walbridges_is_left_out_and_one_that_is_wrong_mended() 
     with pytest.raises(OperatorError) as reserved:
         client_config(Settings.model_validate({"kafka": {"client": {"transactional.id": "x"}}}))
     assert reserved.value.remedy.startswith("leave it out of [kafka.client]")
-    client_config(Settings.model_validate({"kafka": {"client": {}}}))
+    with pytest.raises(OperatorError) as servers:
+        client_config(Settings.model_validate({"kafka": {"client": {"bootstrap.servers": "other:9092"}}}))
+    assert servers.value.remedy == "leave it out of [kafka.client], and name the servers in [kafka] bootstrap_servers"
+    config = client_config(Settings.model_validate({"kafka": {"client": {}, "bootstrap_servers": "other:9092"}}))
+    assert config["bootstrap.servers"] == "other:9092"
     settings = Settings.model_validate({"kafka": {"client": {"security.protocol": "x"}}})
     with pytest.raises(OperatorError, match="is not accepted") as wrong, refusing_properties(settings):
         _client(settings)

@@ -10,6 +10,14 @@ from walbridge.producer.postgres.server_errors import classified
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.table_names import split_name
 
+READ_ONLY_TRANSACTION = "25006"
+"""Of a role whose transactions are read only unless they say otherwise, or of a standby."""
+_READ_ONLY = (
+    "create it as somebody who may write there: walbridge init --admin-dsn does; where the server is a standby, on its "
+    "primary"
+)
+_OTHERWISE = "mend [postgres] publication_tables, or create it as the tables' owner"
+
 
 def create_publication(connection: psycopg.Connection[Any], publication: str, tables: Iterable[str]) -> None:
     """Create the publication for these tables (``schema.table``), through their partition roots.
@@ -23,9 +31,9 @@ def create_publication(connection: psycopg.Connection[Any], publication: str, ta
     except psycopg.Error as error:
         if error.sqlstate is None:
             raise classified(error) from None
+        remedy = _READ_ONLY if error.sqlstate == READ_ONLY_TRANSACTION else _OTHERWISE
         raise OperatorError(
-            f"publication {publication} could not be created: {error.diag.message_primary}",
-            remedy="mend [postgres] publication_tables, or create it as the tables' owner",
+            f"publication {publication} could not be created: {error.diag.message_primary}", remedy
         ) from None
 
 

@@ -188,6 +188,28 @@ def test_command_whose_connection_is_lost_is_tried_again() -> None:
         create_publication(cast(Any, Lost()), "walbridge", ["public.t"])
 
 
+@pytest.mark.parametrize(
+    ("refusal", "remedy"),
+    [
+        (
+            psycopg.errors.ReadOnlySqlTransaction,
+            "create it as somebody who may write there: walbridge init --admin-dsn",
+        ),
+        (psycopg.errors.UndefinedTable, "mend [postgres] publication_tables"),
+    ],
+)
+def test_publication_that_cannot_be_made_says_who_can_make_it(refusal: type[psycopg.Error], remedy: str) -> None:
+    class Refuses:
+        info = SimpleNamespace(server_version=180000)
+
+        def execute(self, _statement: object) -> None:
+            raise refusal
+
+    with pytest.raises(OperatorError) as refused:
+        create_publication(cast(Any, Refuses()), "walbridge", ["public.t"])
+    assert remedy in refused.value.remedy
+
+
 _REFUSED = 'connection failed: connection to server at "10.0.0.1", port 5432 failed: '
 
 
