@@ -39,6 +39,10 @@ WAIT_FOR_LOCK = (
     "wait until nobody alters a published table, or end the session that does: SELECT pid, relation::regclass FROM "
     "pg_locks WHERE mode = 'AccessExclusiveLock'"
 )
+NO_CONNECTION_LEFT = (
+    "raise the limit that Postgres names (max_connections, max_wal_senders, or that of the role or database), or end "
+    "sessions that nobody needs: SELECT pid, usename, application_name, backend_type, state FROM pg_stat_activity"
+)
 MEND_PROPERTY = "mend that property in walbridge.toml"
 NEWER_WALBRIDGE = "run the version of walbridge that wrote it, or a newer one"
 
@@ -67,6 +71,10 @@ class TableLocked(RetryableError):
     """Postgres is there, but another session has held a lock on a table for longer than we wait."""
 
 
+class NoConnectionLeft(RetryableError):
+    """Postgres is there, and others have all the connections that it gives, or gives us."""
+
+
 class KafkaRefuses(KafkaAway):
     """It is there, but does not let us in: a password may be wrong, or it is about to start."""
 
@@ -79,6 +87,8 @@ def back_again(away: RetryableError, otherwise: str) -> str:
         return START_BROKER
     if isinstance(away, TableLocked):
         return WAIT_FOR_LOCK
+    if isinstance(away, NoConnectionLeft):
+        return NO_CONNECTION_LEFT
     return START_REGISTRY if isinstance(away, RegistryAway) else otherwise
 
 

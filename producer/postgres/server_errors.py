@@ -11,7 +11,7 @@ from psycopg import pq
 
 from walbridge.producer.errors.remedies import BINARY_OFF
 from walbridge.producer.postgres import certificates
-from walbridge.schemas.errors import OperatorError, RetryableError, StreamLost, TableLocked
+from walbridge.schemas.errors import NoConnectionLeft, OperatorError, RetryableError, StreamLost, TableLocked
 from walbridge.schemas.told_ddl import DDL_PUBLICATION
 
 
@@ -51,6 +51,13 @@ _SAME_COLUMNS = "have those publications publish the same columns of the table"
 _NO_BINARY = "42883"
 """The server has no binary format for a type inside another. Told at start, unless a composite got it later."""
 _LOCKED = "55P03"
+_NO_CONNECTION = "53300"
+_TOO_MANY = (
+    "too many clients",
+    "too many connections for",
+    "remaining connection slots",
+    "number of requested standby connections exceeds",
+)
 _NO_POOLER = (
     "name the server itself in [postgres] dsn, with its own port: a pooler such as PgBouncer stands between, and does "
     "not pass on what sessions are opened with"
@@ -93,6 +100,8 @@ def by_sqlstate(sqlstate: str, message: str, *, is_stream: bool = False) -> Oper
     """Sort a server error by who must act; ``is_stream`` as above."""
     if sqlstate[:2] in _QUOTES_VALUES:
         message = _name_of(sqlstate)
+    if sqlstate == _NO_CONNECTION:
+        return NoConnectionLeft(f"Postgres takes no more connections ({sqlstate}): {message}")
     if sqlstate == _LOCKED:
         return TableLocked(f"Postgres ({sqlstate}): {message}")
     if sqlstate == _NO_SUCH_NAME and DDL_PUBLICATION in message:
@@ -151,6 +160,8 @@ def by_text(message: str) -> OperatorError | RetryableError:
     ):
         if words in message:
             return by_sqlstate(sqlstate, first)
+    if any(words in message for words in _TOO_MANY):
+        return NoConnectionLeft(f"Postgres takes no more connections: {first}")
     if "does not exist" in message and ("database" in message or "role" in message):
         return by_sqlstate("3D000" if "database" in message.split("FATAL")[-1] else "28000", first)
     return RetryableError(f"Postgres cannot be reached: {first}")

@@ -19,7 +19,7 @@ from walbridge.check.topics import BROKER
 from walbridge.extras import missing_package
 from walbridge.producer.postgres.server_errors import classified
 from walbridge.runtime.logs import configure_logs
-from walbridge.schemas.errors import OperatorError, RetryableError, WalbridgeError
+from walbridge.schemas.errors import NO_CONNECTION_LEFT, NoConnectionLeft, OperatorError, RetryableError, WalbridgeError
 from walbridge.schemas.settings import Settings
 
 
@@ -87,4 +87,5 @@ def _tried(area: str, findings: Callable[[], Iterable[Finding]]) -> Iterator[Fin
 def _failed(area: str, failure: WalbridgeError) -> Finding:
     if isinstance(failure, OperatorError):
         return refused(area, failure)
-    return error(area, str(failure), "see that it is there and answers, then walbridge check again")
+    mend = NO_CONNECTION_LEFT if isinstance(failure, NoConnectionLeft) else "see that it is there and answers"
+    return error(area, str(failure), f"{mend}, then walbridge check again")

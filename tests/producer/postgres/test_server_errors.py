@@ -12,7 +12,7 @@ from psycopg import pq
 from walbridge.producer.postgres.connection import connect_sql, walsender_query
 from walbridge.producer.postgres.publications.new_publication import create_publication
 from walbridge.producer.postgres.server_errors import by_sqlstate, by_text, classified, raise_for_result
-from walbridge.schemas.errors import COPY_ALL, OperatorError, RetryableError, StreamLost
+from walbridge.schemas.errors import COPY_ALL, OperatorError, RetryableError, StreamLost, back_again
 
 SAID = 'invalid input syntax for type integer: "canary"'
 
@@ -164,6 +164,25 @@ def test_pooler_is_told_from_a_server_that_is_away(parameter: str) -> None:
     error = by_text(words)
     assert isinstance(error, OperatorError)
     assert "name the server itself in [postgres] dsn" in error.remedy
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "FATAL:  sorry, too many clients already",
+        'FATAL:  too many connections for role "walbridge"',
+        "FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute",
+        'FATAL:  number of requested standby connections exceeds "max_wal_senders" (currently 2)',
+    ],
+)
+def test_server_without_a_connection_left_is_told_from_one_that_is_away(words: str) -> None:
+    error = by_text(f"connection failed: {words}")
+    assert isinstance(error, RetryableError), "others may let go of theirs"
+    assert "takes no more connections" in str(error)
+    assert "raise the limit that Postgres names" in back_again(error, "start the server")
+    again = by_sqlstate("53300", words)
+    assert isinstance(again, RetryableError)
+    assert back_again(again, "start the server") == back_again(error, "start the server")
 
 
 class Lost:
