@@ -43,6 +43,10 @@ NO_CONNECTION_LEFT = (
     "raise the limit that Postgres names (max_connections, max_wal_senders, or that of the role or database), or end "
     "sessions that nobody needs: SELECT pid, usename, application_name, backend_type, state FROM pg_stat_activity"
 )
+NAME_THE_PRIMARY = (
+    "name its primary in [postgres] dsn; host=db1,db2 target_session_attrs=read-write finds the one of both that takes "
+    "writes, also after a failover"
+)
 MEND_PROPERTY = "mend that property in walbridge.toml"
 NEWER_WALBRIDGE = "run the version of walbridge that wrote it, or a newer one"
 
@@ -75,6 +79,10 @@ class NoConnectionLeft(RetryableError):
     """Postgres is there, and others have all the connections that it gives, or gives us."""
 
 
+class IsStandby(RetryableError):
+    """Postgres is there, and follows another server; it may be promoted any moment."""
+
+
 class KafkaRefuses(KafkaAway):
     """It is there, but does not let us in: a password may be wrong, or it is about to start."""
 
@@ -87,6 +95,8 @@ def back_again(away: RetryableError, otherwise: str) -> str:
         return START_BROKER
     if isinstance(away, TableLocked):
         return WAIT_FOR_LOCK
+    if isinstance(away, IsStandby):
+        return NAME_THE_PRIMARY
     if isinstance(away, NoConnectionLeft):
         return NO_CONNECTION_LEFT
     return START_REGISTRY if isinstance(away, RegistryAway) else otherwise

@@ -59,6 +59,11 @@ def setting(connection: psycopg.Connection[Any], name: str) -> str:
     return str(rows_of(connection, "SELECT current_setting(%s)", (name,))[0][0])
 
 
+def is_standby(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the server follows another one."""
+    return bool(rows_of(connection, "SELECT pg_is_in_recovery()")[0][0])
+
+
 def publication_exists(connection: psycopg.Connection[Any], publication: str) -> bool:
     """A missing one is a silent stream on Postgres 18 and a stuck slot before: so we ask."""
     return bool(rows_of(connection, "SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,)))

@@ -15,7 +15,7 @@ from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.publications.new_publication import create_publication
 from walbridge.producer.postgres.slots import slot
 from walbridge.schemas.control.progress_record import MESSAGE_PREFIXES_OPTION
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import IsStandby, OperatorError
 from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
@@ -72,8 +72,12 @@ def refuse_unfit_server(connection: SqlConnection, settings: Settings) -> None:
 
     Raises:
         OperatorError: version, wal_level, encoding or publication do not fit.
+        RetryableError: it is a standby.
     """
     stream_options(settings, connection.info.server_version)
+    if catalog.is_standby(connection):
+        # Its slots stream, from 16 on, but nothing says there how far the WAL is, and no copy can be joined to it.
+        raise IsStandby("the server is a standby, which cannot be followed")
     if (level := catalog.setting(connection, "wal_level")) != "logical":
         raise wal_level_too_low(level)
     if (encoding := catalog.setting(connection, "server_encoding")) == "SQL_ASCII":

@@ -119,7 +119,7 @@ FINDINGS_BY_TEST: dict[str, tuple[str, ...]] = {
         "server:_version: Postgres … is too old",
         "server:_walsenders: …: a start of the producer needs …",
         "server:_walsenders: …: none left",
-        "server:server_findings: this is a standby, where walbridge init can make neither pub",
+        "server:server_findings: the server is a standby, which cannot be followed",
     ),
     OFFLINE + "test_spool_gets_a_folder_that_can_be_written_and_has_room": (
         "host:spool_findings: … cannot be kept in …: …",

@@ -66,7 +66,7 @@ def test_brokers_and_settings_are_made_to_fit_as_the_findings_say() -> None:
             {"version": "11.22", "version_number": 110_022},
             lambda remedy: {"version": f"{number(remedy)}.1", "version_number": number(remedy) * 10_000 + 1},
         ),
-        ({"in_recovery": True}, lambda remedy: {"in_recovery": "at the primary" not in remedy}),
+        ({"in_recovery": True}, lambda remedy: {"in_recovery": "name its primary" not in remedy}),
         ({"slots_used": 10}, lambda remedy: {"slots_used": 10, "slots_max": number(remedy)}),
         ({"walsenders_used": 10}, lambda remedy: {"walsenders_used": 10, "walsenders_max": number(remedy)}),
         ({"walsenders_used": 9}, lambda remedy: {"walsenders_used": 9, "walsenders_max": number(remedy)}),

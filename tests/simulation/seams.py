@@ -228,6 +228,7 @@ def _replacements(
         "walbridge.producer.postgres.catalog": {
             "publication_exists": lambda *_: True,
             "setting": lambda connection, name: _SETTINGS[name],
+            "is_standby": lambda connection: False,
             "table_facts": _no_facts if copied is None else _facts,
             "tables_facts": lambda *_: ({} if copied is None else {COPIED: FACTS}, None),
             "wait_for_alterations": _nobody_alters,

@@ -1,11 +1,12 @@
 """The options that the producer's stream is asked for."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from walbridge.producer.postgres.requirements import stream_options
-from walbridge.schemas.errors import OperatorError
+from walbridge.producer.postgres.requirements import refuse_unfit_server, stream_options
+from walbridge.schemas.errors import IsStandby, OperatorError, back_again
 from walbridge.schemas.settings import Settings
 
 VERSIONS = [120022, 130023, 140024, 150019, 160015, 170011, 180006]
@@ -13,6 +14,16 @@ VERSIONS = [120022, 130023, 140024, 150019, 160015, 170011, 180006]
 
 def settings(**postgres: Any) -> Settings:
     return Settings.model_validate({"name": "p", "postgres": {"publication": 'My "pub"', **postgres}})
+
+
+def test_standby_is_waited_for_until_it_is_promoted_and_then_its_primary_is_asked_for() -> None:
+    connection = SimpleNamespace(
+        info=SimpleNamespace(server_version=VERSIONS[-1]),
+        execute=lambda *_: SimpleNamespace(fetchall=lambda: [(True,)]),
+    )
+    with pytest.raises(IsStandby, match="is a standby") as standby:
+        refuse_unfit_server(cast(Any, connection), settings())
+    assert back_again(standby.value, "start the server").startswith("name its primary in [postgres] dsn")
 
 
 @pytest.mark.parametrize("server_version", VERSIONS)

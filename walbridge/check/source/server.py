@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
 from walbridge.producer.errors.servers import not_utf8, wal_level_too_low
 from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.schemas.errors import NAME_THE_PRIMARY
 
 AREA = "server"
 OLDEST, NEWEST = 12, 18
@@ -57,11 +58,7 @@ def server_findings(facts: ServerFacts, *, slot_exists: bool) -> Iterator[Findin
     """Everything about the server itself."""
     yield _version(facts)
     if facts.in_recovery:
-        yield warning(
-            AREA,
-            "this is a standby, where walbridge init can make neither publication nor slot",
-            "point [postgres] dsn at the primary",
-        )
+        yield error(AREA, "the server is a standby, which cannot be followed", NAME_THE_PRIMARY)
     yield _wal_level(facts)
     if facts.encoding == "SQL_ASCII":
         yield refused(AREA, not_utf8(facts.encoding))

@@ -9,6 +9,7 @@ import pytest
 
 from walbridge.check.finding import Severity, exit_code
 from walbridge.check.source.server import ServerFacts, server_findings
+from walbridge.schemas.errors import NAME_THE_PRIMARY
 
 HEALTHY = ServerFacts(
     version="18.4",
@@ -44,9 +45,9 @@ CASES: dict[str, tuple[dict[str, Any], Severity, str, str]] = {
     ),
     "standby": (
         {"in_recovery": True},
-        Severity.WARNING,
-        "this is a standby, where walbridge init can make neither publication nor slot",
-        "point [postgres] dsn at the primary",
+        Severity.ERROR,
+        "the server is a standby, which cannot be followed",
+        NAME_THE_PRIMARY,
     ),
     "wal_level": (
         {"wal_level": "replica"},
