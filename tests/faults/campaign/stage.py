@@ -75,10 +75,15 @@ class Program:
             self._process.wait()
             self._process = None
 
-    def stop(self) -> None:
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def stop(self, by: int = signal.SIGTERM) -> None:
         """Ask it to end; it must do so with exit code 0."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
+        self._process.send_signal(by)
         code = self._process.wait(STOP_S)
         assert code == 0, f"the {self.name} stopped with code {code}:\n{self.words()[-3000:]}"
         self._process = None

@@ -10,7 +10,8 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,18 @@ from tests.end_to_end.habits import Habits
 from tests.faults.campaign.load import SCHEMA, TABLES, Pgbench
 from tests.faults.campaign.stage import POLL_S, ROOT, Program, settings_of
 from tests.faults.year.attendant import Attendant, AttendedProgram
+from tests.faults.year.year_servers import Access, LakeDisk
 from tests.fix_postgres import Database
+from tests.spark_consumer.program import environment
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.embedded.registry import SchemaRegistry
 
 HEAL_S = 420.0
 """As long as in the campaign: several copies and restarts of the job, on a machine that does much else."""
 VERB_S = 180.0
 LARGE = "large"
+BUSY = "pgbench_accounts"
+"""A table that is written all the time."""
 QUIET_TABLES = "CREATE SCHEMA archive; CREATE SCHEMA parts; CREATE TABLE orders (id int PRIMARY KEY, n int, v text);"
 
 
@@ -32,18 +38,22 @@ class YearStage:
     """Everything that lives. A context manager: nothing outlives it."""
 
     def __init__(
-        self, database: Database, kafka: KafkaBroker, pipeline: str, lake: Path, folder: Path, dice: random.Random
+        self, database: Database, access: Access, kafka: KafkaBroker, pipeline: str, folder: Path, dice: random.Random
     ) -> None:
-        self.database, self.kafka, self.pipeline, self.lake, self.dice = database, kafka, pipeline, lake, dice
-        self.config = folder / "walbridge.toml"
-        self.config.write_text(_of_all_tables(settings_of(database, kafka, pipeline, lake)))
-        self.attendant, self.habits = Attendant(database, self.config), Habits(dice, (*TABLES, LARGE))
+        self.database, self.access, self.kafka, self.pipeline, self.dice = database, access, kafka, pipeline, dice
+        self.lake, self.config = folder / "lake", folder / "walbridge.toml"
+        self.config.write_text(_of_all_tables(settings_of(database, kafka, pipeline, self.lake), access))
+        self.attendant = Attendant(database, kafka, self.config)
+        self.habits = Habits(dice, (*TABLES, LARGE))
         self._folder, self._producers, self._jobs = folder, 0, 0
         self.producer, self.job = self._new_producer(), self._new_job()
         self._pgbench = Pgbench(database, folder, rate=20)
         self._is_loaded = False
+        self._registry: SchemaRegistry | None = None
+        self._ends = ExitStack()
 
     def __enter__(self) -> YearStage:
+        self.disk = LakeDisk(self.lake)
         self.database.execute(SCHEMA + QUIET_TABLES)
         publication = "CREATE PUBLICATION walbridge FOR ALL TABLES WITH (publish_via_partition_root = true)"
         self.database.execute(publication)
@@ -54,8 +64,10 @@ class YearStage:
         self._pgbench.end()
         self.producer.kill()
         self.job.kill()
+        self._ends.close()
         self.database.server.start()
         self.kafka.start()
+        self.disk.close()
 
     def keep_running(self) -> None:
         """Start again what has ended, its remedy followed."""
@@ -76,11 +88,16 @@ class YearStage:
             self.keep_running()
             time.sleep(POLL_S)
 
-    def settle(self, what: str) -> None:
-        """Without load: until verify, as an operator runs it, finds every table equal."""
+    def rest(self) -> None:
+        """Without load."""
         self._is_loaded = False
         self._pgbench.end()
+
+    def settle(self, what: str) -> None:
+        """Without load: until verify, as an operator runs it, finds every table equal, and check no error."""
+        self.rest()
         self._until(self._is_equal, f"every table to be equal after {what}", self.keep_running)
+        assert not self.attendant.never_asked(), f"after {what} nobody told to do: {self.attendant.never_asked()}"
 
     def replace_producer(self) -> None:
         """A second one is started, then the first is asked to end."""
@@ -98,6 +115,32 @@ class YearStage:
         """In the settings, and the producer starts with them."""
         self.producer.stop()
         self.attendant.set("topics", "partitions", str(count))
+
+    def registered(self) -> SchemaRegistry:
+        """A registry that the pipeline's schemas are in."""
+        if self._registry is None:
+            self._registry = self._ends.enter_context(SchemaRegistry())
+            self.producer.stop()
+            self.attendant.set("topics", "registry_url", f'"{self._registry.url}"')
+            self.attendant.set("topics", "format", '"confluent"')
+        return self._registry
+
+    def refused(self, module: str, environ: Mapping[str, str]) -> str:
+        """What a second program says that ends for the first one's sake."""
+        done = subprocess.run(
+            [sys.executable, "-m", module, "--config", str(self.config)],
+            cwd=ROOT,
+            env=environment(dict(environ)),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=VERB_S,
+            check=False,
+        )
+        words = done.stdout + done.stderr
+        assert done.returncode == 2, words
+        assert "Traceback" not in words, words
+        return words
 
     def drop_slot(self) -> None:
         """Once nobody reads it."""
@@ -139,6 +182,7 @@ class YearStage:
     def _is_equal(self) -> bool:
         done = self._run("verify", "--json", "--timeout", "60")
         if done.returncode:
+            self.attendant.hear(done.stderr)
             return False
         return not [each for each in json.loads(done.stdout)["tables"] if each["in_flux"]]
 
@@ -168,7 +212,8 @@ class YearStage:
         return f"waited {HEAL_S:.0f} s in vain for {what}:\n{shown}\n{words}"
 
 
-def _of_all_tables(settings: str) -> str:
-    """The campaign's settings, for whatever the publication holds."""
-    lines = [line for line in settings.splitlines() if not line.startswith("publication_tables")]
-    return "\n".join([*lines, ""])
+def _of_all_tables(settings: str, access: Access) -> str:
+    """The campaign's settings, for whatever the publication holds, by a role of its own."""
+    left = ("publication_tables", "dsn")
+    lines = [line for line in settings.splitlines() if not line.startswith(left)]
+    return "\n".join([*lines, ""]).replace("[postgres]", f"[postgres]\n{access.settings}")
