@@ -223,18 +223,25 @@ def _by_order(relation: Relation, facts: TableFacts | None, versions: Sequence[R
     ranges, candidates = _ranges(relation, facts, versions), _candidates(facts, versions)
     if ranges is None or candidates is None or facts is None:
         return None
-    newest = {each.name: each for each in versions[-1].table.columns}
+    kept, by_name = _kept(facts, versions), _by_name(relation, facts)
+    if None not in by_name and fit(by_name, candidates, kept):
+        return by_name  # all are as they are now
     certain: Numbers = [each[0] if len(each) == 1 else None for each in ranges]
     found = [*certain]
-    for place, (column, number) in enumerate(zip(relation.columns, _by_name(relation, facts), strict=True)):
-        if found[place] is not None:
-            continue
-        before, numbers = newest.get(column.name), {number} & {*ranges[place]}
-        # One of another type may have been made anew under its name.
-        if before is not None and (not numbers or before.type_oid == column.type_oid):
-            numbers |= {before.attnum} & {*ranges[place]}
-        found[place] = numbers.pop() if len(numbers) == 1 else None
-    return found if fit(found, candidates, _kept(facts, versions)) else certain
+    for place, (column, number) in enumerate(zip(relation.columns, by_name, strict=True)):
+        if found[place] is None:
+            numbers = {number, _before(column, number, versions)} & {*ranges[place]}
+            found[place] = numbers.pop() if len(numbers) == 1 else None
+    return found if fit(found, candidates, kept) else certain
+
+
+def _before(column: RelationColumn, number: int | None, versions: Sequence[RelationRecord]) -> int | None:
+    """The number that a column of this name had in the newest version. One of another type may have been made anew
+    under its name, where the catalogue has one."""
+    before = next((each for each in versions[-1].table.columns if each.name == column.name), None)
+    if before is None or (number is not None and before.type_oid != column.type_oid):
+        return None
+    return before.attnum
 
 
 def _is_older(by_name: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> bool:

@@ -250,6 +250,16 @@ def test_number_is_the_columns_own_though_its_name_is_another_ones_by_now(
     assert uncertain_columns(announcement("d", "id", *told), now, recorded(before)) == []
 
 
+def test_numbers_are_those_of_the_catalogue_where_all_columns_are_as_they_are_now() -> None:
+    """A look at a table that nobody writes tells them so: ``c`` has the name of ``b``, which is gone, and another column
+    came."""
+    now = catalogue(("id", 1), ("a", 2), ("b", 4), ("x", 5), last=5)
+    before = announcement("d", "id", "a", "b", "c"), catalogue(("id", 1), ("a", 2), ("b", 3), ("c", 4), last=4)
+    told = announcement("d", "id", "a", "b", "x")
+    assert numbers_of(told, now, recorded(before)) == [1, 2, 4, 5]
+    assert uncertain_columns(told, now, recorded(before)) == []
+
+
 def test_generated_column_under_the_name_that_one_had_is_not_that() -> None:
     """I8: it is not published, so nobody was told of its number; also of a relation that is told again."""
     columns = catalogue(("id", 1), ("x", 2), ("a", 3), ("c", 4), last=4).columns
