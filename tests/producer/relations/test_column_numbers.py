@@ -251,7 +251,7 @@ def test_number_is_the_columns_own_though_its_name_is_another_ones_by_now(
 
 
 def test_numbers_are_those_of_the_catalogue_where_all_columns_are_as_they_are_now() -> None:
-    """A look at a table that nobody writes tells them so: ``c`` has the name of ``b``, which is gone, and another column
+    """A look at a table that nobody writes tells them so: ``c`` has the name of ``b``, which is gone, and another one
     came."""
     now = catalogue(("id", 1), ("a", 2), ("b", 4), ("x", 5), last=5)
     before = announcement("d", "id", "a", "b", "c"), catalogue(("id", 1), ("a", 2), ("b", 3), ("c", 4), last=4)
