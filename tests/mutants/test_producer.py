@@ -214,7 +214,12 @@ NOTICED = {
         Mutant(
             column_matching.column_numbers, "_possible(by_name, facts) if by_order is None else by_order", "by_name"
         ),
-        test_column_numbers.test_columns_that_stay_keep_their_numbers_whatever_they_are_called,
+        partial(
+            test_column_numbers.test_number_is_the_columns_own_though_its_name_is_another_ones_by_now,
+            ("a", "b", "x"),
+            announcements.catalogue(("id", 1), ("b", 2), ("a", 3), ("x", 5), last=5),
+            [2, 3, 5],
+        ),
     ),
     "a column that stays has none among those that are told": Noticed(
         Mutant(number_ranges.number_ranges, "must[place] if place < len(must) else ordered[-1]", "ordered[-1]"),
