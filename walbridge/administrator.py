@@ -158,11 +158,15 @@ def _connected(dsn: str, timeout_s: float, ask: Callable[[], str] | None) -> Sql
         return retry_at_start(lambda: connect_sql(with_it, "walbridge init"), timeout_s)
 
     try:
-        return connect(dsn)
+        try:
+            return connect(dsn)
+        except OperatorError as error:
+            if ask is None or "no password supplied" not in error.what:
+                raise
+        return connect(with_password(dsn, ask()))
     except OperatorError as error:
-        if ask is None or "no password supplied" not in error.what:
-            raise
-    return connect(with_password(dsn, ask()))
+        what, remedy = (text.replace("[postgres] dsn", "--admin-dsn") for text in (error.what, error.remedy))
+        raise OperatorError(what, remedy) from None
 
 
 def _refuse_other_database(database: str, ours: dict[str, Any]) -> None:

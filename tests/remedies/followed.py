@@ -233,6 +233,8 @@ FOLLOWED: dict[str, str] = {
     ),
     "walbridge/ddl_trigger.py:refuse_other_subscribers": "tests/walbridge/test_ddl_trigger.py::"
     "test_publication_of_all_tables_that_others_may_read_is_named_until_the_remedy_was_followed",
+    "walbridge/administrator.py:_connected": ADMINISTRATOR
+    + "test_administrators_connection_that_fails_is_corrected_in_the_option",
     "walbridge/administrator.py:_administrators": ADMINISTRATOR + "test_password_among_the_arguments_is_refused_unread",
     "walbridge/administrator.py:_kept_password": ADMINISTRATOR
     + "test_password_file_that_holds_no_password_is_refused_until_it_does",

@@ -185,6 +185,15 @@ def test_password_among_the_arguments_is_refused_unread(settings: Settings) -> N
     assert said(settings, "user=postgres")
 
 
+def test_administrators_connection_that_fails_is_corrected_in_the_option(
+    settings: Settings, database: Database
+) -> None:
+    with pytest.raises(OperatorError, match="cannot be used: invalid port number") as refused:
+        prepare(settings, "host=127.0.0.1 user=postgres port=99999", lambda line: None)
+    assert refused.value.remedy.startswith("correct that in --admin-dsn")
+    prepare(settings, f"host=127.0.0.1 user=postgres port={database.server.port}", lambda line: None)
+
+
 def test_other_database_than_the_pipelines_is_refused(settings: Settings) -> None:
     with pytest.raises(OperatorError, match="leads to database postgres, but the pipeline follows") as refusal:
         said(settings, "user=postgres dbname=postgres")
