@@ -17,13 +17,19 @@ from walbridge.schemas.settings import Settings
 
 _RESERVED = {
     "acks",
+    "allow.auto.create.topics",
     "enable.idempotence",
     "partitioner",
     "request.required.acks",
     "transaction.timeout.ms",
     "transactional.id",
 }
-_SERVERS = {"bootstrap.servers", "metadata.broker.list"}
+_SET_ELSEWHERE = {
+    "bootstrap.servers": "[kafka] bootstrap_servers",
+    "message.max.bytes": "[producer] row_bytes_max",
+    "metadata.broker.list": "[kafka] bootstrap_servers",
+}
+"""What others rely on, too: the Spark job, and the topics' own limits."""
 
 
 def client_config(settings: Settings) -> dict[str, Any]:
@@ -34,10 +40,11 @@ def client_config(settings: Settings) -> dict[str, Any]:
             f"[kafka.client] has {', '.join(reserved)}, on which exactly-once or the order of rows depends",
             remedy="leave it out of [kafka.client]: walbridge sets it",
         )
-    if servers := sorted(_SERVERS & passed.keys()):
+    for name in sorted(_SET_ELSEWHERE.keys() & passed.keys()):
+        setting = _SET_ELSEWHERE[name]
         raise OperatorError(
-            f"[kafka.client] has {', '.join(servers)}, and the Spark job would speak to other servers",
-            remedy="leave it out of [kafka.client], and name the servers in [kafka] bootstrap_servers",
+            f"[kafka.client] has {name}, which is not the producer's alone: {setting} sets it",
+            remedy=f"leave it out of [kafka.client], and set {setting}",
         )
     return {
         "bootstrap.servers": settings.kafka.bootstrap_servers,

@@ -51,6 +51,7 @@ _SAME_COLUMNS = "have those publications publish the same columns of the table"
 _NO_BINARY = "42883"
 """The server has no binary format for a type inside another. Told at start, unless a composite got it later."""
 _LOCKED = "55P03"
+_NO_LOGIN = re.compile(r'role (".*") is not permitted to log in')
 _NO_CONNECTION = "53300"
 _TOO_MANY = (
     "too many clients",
@@ -145,6 +146,8 @@ def by_text(message: str) -> OperatorError | RetryableError:
         )
     if "unsupported startup parameter" in message:
         return OperatorError(f"no replication through what answers there: {first}", _NO_POOLER)
+    if barred := _NO_LOGIN.search(message):
+        return OperatorError(f"Postgres refused (28000): {first}", f"ALTER ROLE {barred[1]} LOGIN; as an administrator")
     if certificates.is_certificates(message):
         return OperatorError(f"Postgres and walbridge do not trust each other: {first}", certificates.REMEDY)
     for words, sqlstate in (
@@ -154,7 +157,6 @@ def by_text(message: str) -> OperatorError | RetryableError:
         ("certificate authentication failed", "28000"),
         ("no password supplied", "28P01"),
         ("no pg_hba.conf entry", "28000"),
-        ("is not permitted to log in", "28000"),
         ("permission denied", "42501"),
         ("must be superuser or replication role", "42501"),
     ):

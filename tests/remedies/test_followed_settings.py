@@ -198,9 +198,13 @@ def test_property_that_is_walbridges_is_left_out_and_one_that_is_wrong_mended() 
     with pytest.raises(OperatorError) as reserved:
         client_config(Settings.model_validate({"kafka": {"client": {"transactional.id": "x"}}}))
     assert reserved.value.remedy.startswith("leave it out of [kafka.client]")
-    with pytest.raises(OperatorError) as servers:
-        client_config(Settings.model_validate({"kafka": {"client": {"bootstrap.servers": "other:9092"}}}))
-    assert servers.value.remedy == "leave it out of [kafka.client], and name the servers in [kafka] bootstrap_servers"
+    for name, setting in (
+        ("bootstrap.servers", "[kafka] bootstrap_servers"),
+        ("message.max.bytes", "[producer] row_bytes_max"),
+    ):
+        with pytest.raises(OperatorError) as elsewhere:
+            client_config(Settings.model_validate({"kafka": {"client": {name: "2000"}}}))
+        assert elsewhere.value.remedy == f"leave it out of [kafka.client], and set {setting}"
     config = client_config(Settings.model_validate({"kafka": {"client": {}, "bootstrap_servers": "other:9092"}}))
     assert config["bootstrap.servers"] == "other:9092"
     settings = Settings.model_validate({"kafka": {"client": {"security.protocol": "x"}}})

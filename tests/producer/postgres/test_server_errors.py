@@ -185,6 +185,12 @@ def test_server_without_a_connection_left_is_told_from_one_that_is_away(words: s
     assert back_again(again, "start the server") == back_again(error, "start the server")
 
 
+def test_role_that_may_not_log_in_is_let_in_by_the_sql_of_the_remedy() -> None:
+    error = by_text('connection failed: FATAL:  role "Walbridge" is not permitted to log in')
+    assert isinstance(error, OperatorError)
+    assert error.remedy == 'ALTER ROLE "Walbridge" LOGIN; as an administrator'
+
+
 class Lost:
     """Stands for a connection that ends under its next command."""
 
