@@ -56,10 +56,10 @@ Values = Callable[[Sequence[LargeRecord]], Iterator[tuple[LargeRecord, bytes]]]
 def one_consumer_rows(partitions: int) -> int:
     """Records of so many partitions that one consumer fetches before Spark would have them.
 
-    A record takes it a millisecond. Spark takes a quarter of a second, and 20 ms for each partition of which it has
-    no consumer any more (``make bench``: job over many tables).
+    A thousand take it some ten milliseconds. Spark takes a quarter of a second, and 20 ms for each partition of which
+    it has no consumer any more (``make bench``: job over many tables).
     """
-    return 250 + 20 * partitions
+    return 10_000 + 20 * partitions
 
 
 Few = Callable[[int], pa.Table | None]

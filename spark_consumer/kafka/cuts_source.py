@@ -2,13 +2,13 @@
 
 In: offsets of ``<p>.cuts``. Out: (offset, cut) pairs. The stream is the trigger: where to read on is in the lake, up to
 where is in the log, so a lost, rewound or advanced checkpoint changes nothing (I5). However many cuts a trigger stands
-for, they are read in slices of bounded size (I9); a job that keeps up takes its few from the trigger's own records.
+for, they are read in slices of bounded size (I9); the few of a job that keeps up are fetched by its own consumer.
 """
 
 import json
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -31,6 +31,8 @@ OFFSETS_PER_READ = 2_048
 BYTES_PER_READ = 32 * 2**20
 LARGE_OFFSETS_PER_READ = 64
 """Cuts may be as large as 500 kB: of large ones fewer are held at a time (I9)."""
+FEW_BYTES = 32 * 2**10
+"""Of a cut: where one has more, Spark reads them."""
 CHECKPOINT = "_checkpoint"
 WATCH_S = 0.2
 WATCH_ONCE_S = 0.02
@@ -84,7 +86,7 @@ class CutsSource:
             upto = min(end, start + OFFSETS_PER_READ)
             if self._bytes(start, upto) > BYTES_PER_READ:
                 upto = min(end, start + LARGE_OFFSETS_PER_READ)
-            yield self._decoded(self._log.read({(self._topic, 0): (start, upto)}))
+            yield self._slice(start, upto)
             start = upto
 
     def newest_beginning(self, start: int, end: int, applied: Epoch | None) -> int | None:
@@ -145,14 +147,15 @@ class CutsSource:
                 raise died
 
     def _of_trigger(self, records: DataFrame | None, start: int) -> Iterator[Cuts]:
-        """The cuts from ``start`` on. ``records``: the trigger's own, where they are sure to begin there or before."""
+        """The cuts from ``start`` on. ``records``: the trigger's own, where they are sure to begin there or before, so
+        that there is nothing to be asked first. They are not read: a job of Spark's takes longer than all else that
+        comes before a small plan."""
         place = self._topic, 0
         end = self._log.ends([place])[place]
         if records is None or end - start > LARGE_OFFSETS_PER_READ:
             yield from self.read(start, end)
         elif start < end:
-            # To ask Kafka again would take longer than all else that comes before a small plan.
-            yield self._decoded(records.where(F.col("offset") >= start))
+            yield self._slice(start, end)
 
     def _start(self, start_offset: int, batches: "_Batches", once: bool) -> StreamingQuery:
         stream = (
@@ -174,10 +177,18 @@ class CutsSource:
         sizes = self._log.read({(self._topic, 0): (start, end)}).agg(F.sum(F.length("value")))
         return int(_collected(sizes)[0][0] or 0)
 
-    def _decoded(self, records: DataFrame) -> Cuts:
-        rows = _collected(records.select("offset", "value"))
+    def _slice(self, start: int, end: int) -> Cuts:
+        ranges = {(self._topic, 0): (start, end)}
+        few = self._log.few(ranges, FEW_BYTES) if end - start <= LARGE_OFFSETS_PER_READ else None
+        if few is not None:
+            return self._decoded(zip(*(few[name].to_pylist() for name in ("offset", "value")), strict=True))
+        return self._decoded(
+            (row[0], bytes(row[1])) for row in _collected(self._log.read(ranges).select("offset", "value"))
+        )
+
+    def _decoded(self, records: Iterable[tuple[int, bytes]]) -> Cuts:
         try:
-            return sorted((row[0], decode_cut(bytes(row[1]))) for row in rows)
+            return sorted((offset, decode_cut(value)) for offset, value in records)
         except ProtocolError as error:
             raise unreadable_record(self._topic, error) from error
 

@@ -86,6 +86,7 @@ class KafkaClient:
         self._fetch_bytes = str(FETCH_BYTES[settings.topics.compression])
         self._consumer: Any = None
         self._places: dict[PartitionId, Any] = {}
+        self._listed: tuple[tuple[PartitionId, ...] | None, Any] = None, None
 
     def starts(self, places: Iterable[PartitionId]) -> dict[PartitionId, int]:
         """The first offset that is still there, by partition.
@@ -119,7 +120,7 @@ class KafkaClient:
             self._consumer = None
 
     def _ask(self, question: str, places: Iterable[PartitionId], consumer: Any = None) -> dict[PartitionId, int]:
-        asked = java_list(self._jvm, map(self._partition, places))
+        asked = self._list(places)
         try:
             # One text instead of a call for each entry: topic names hold neither "=" nor ",".
             answer = self._call(lambda own: getattr(own if consumer is None else consumer, question)(asked).toString())
@@ -132,6 +133,13 @@ class KafkaClient:
         if place not in self._places:
             self._places[place] = self._jvm.org.apache.kafka.common.TopicPartition(*place)
         return self._places[place]
+
+    def _list(self, places: Iterable[PartitionId]) -> Any:
+        """Java's list of them. A plan asks several things of the same partitions, and each entry is a call."""
+        wanted = (*places,)
+        if self._listed[0] != wanted:
+            self._listed = wanted, java_list(self._jvm, map(self._partition, wanted))
+        return self._listed[1]
 
     def _refuse_missing_topics(self, places: Iterable[PartitionId]) -> None:
         """Refuse a topic that does not exist: asking for its offsets times out, as if the broker were away."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -32,6 +33,7 @@ from walbridge.spark_consumer.kafka.large_records import (
     close_consumer,
     reading,
 )
+from walbridge.spark_consumer.kafka.polled_records import PolledRecords
 from walbridge.spark_consumer.kafka.ranges import RECORD, Range
 
 _PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "10000"}
@@ -58,6 +60,7 @@ class KafkaLog(KafkaClient):
         self._name = settings.name
         self._visible_timeout_s = settings.lake.visible_timeout_s
         self._settings = settings
+        self._polled: PolledRecords | None = None
 
     @cached_property
     def heap(self) -> DriverHeap:
@@ -101,7 +104,14 @@ class KafkaLog(KafkaClient):
             RetryableError: the broker is away, or sends none.
         """
         partitions = {place: self._partition(place) for place in ranges}
-        return self._call(lambda own: FewRecords(self._jvm, own, partitions).fetch(ranges, value_bytes_max))
+
+        def fetch(own: Any) -> pa.Table | None:
+            self._polled = self._polled or PolledRecords(self._jvm, own)
+            few = FewRecords(self._jvm, own, partitions, self._list(ranges), self._polled)
+            return few.fetch(ranges, value_bytes_max)
+
+        found: pa.Table | None = self._call(fetch)
+        return found
 
     def options(self) -> dict[str, str]:
         """Source options, the same for every read: cached consumers are reused only then."""

@@ -4,15 +4,19 @@ In: the end offset that a cut names. Out: every Relation record before it, which
 of every event of that cut (I2). Records are immutable, so what was read is kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from walbridge.schemas.control.cut import Epoch
+from walbridge.schemas.control.cut import Epoch, PartitionId
 from walbridge.schemas.control.metadata_record import RelationRecord, decode_metadata
 from walbridge.schemas.errors import ProtocolError, unreadable_record
 from walbridge.schemas.topics import metadata_topic
 from walbridge.spark_consumer.errors import sorting_errors
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.ranges import Range
 from walbridge.spark_consumer.plan.plan import Plan
+
+FEW_OFFSETS, FEW_BYTES = 200, 64 * 2**10
+"""Up to so many records, none of which is larger, are fetched by the job's own consumer (I9)."""
 
 
 class MetadataTopic:
@@ -52,11 +56,18 @@ class MetadataTopic:
         # Compaction does not move the log's start. If the start has moved, a missing record is told by its id.
         start = max(self._next_offset, self._log.starts([place])[place])
         self._log.wait_visible({place: (start, end_offset)})
-        with sorting_errors():
-            rows = self._log.read({place: (start, end_offset)}).select("value").collect()
-        for row in rows:
-            self._receive(bytes(row.value))
+        for value in self._values({place: (start, end_offset)}, end_offset - start):
+            self._receive(value)
         self._next_offset = end_offset
+
+    def _values(self, ranges: Mapping[PartitionId, Range], offsets: int) -> Iterable[bytes]:
+        """Of the records; few of them without Spark, whose first job in a JVM takes seconds."""
+        few = self._log.few(ranges, FEW_BYTES) if offsets <= FEW_OFFSETS else None
+        if few is not None:
+            found: list[bytes] = few["value"].to_pylist()
+            return found
+        with sorting_errors():
+            return [bytes(row.value) for row in self._log.read(ranges).select("value").collect()]
 
     def _receive(self, value: bytes) -> None:
         try:

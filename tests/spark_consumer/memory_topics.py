@@ -76,5 +76,8 @@ class MemoryTopics:
         ]
         return Frame(tuple(found))
 
+    def few(self, _ranges: Mapping[PartitionId, Range], _value_bytes_max: int) -> None:
+        """All are read by ``read``."""
+
     def close(self) -> None:
         """Nothing is open."""

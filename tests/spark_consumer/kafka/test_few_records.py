@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -19,11 +20,12 @@ from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.kafka import few_records, kafka_client
+from walbridge.spark_consumer.kafka import few_records, kafka_client, polled_records
 from walbridge.spark_consumer.kafka.change_reader import LARGE_BYTES, _fetch
 from walbridge.spark_consumer.kafka.few_records import FewRecords
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.measures import sized, without_large
+from walbridge.spark_consumer.kafka.polled_records import PolledRecords
 from walbridge.spark_consumer.kafka.ranges import SIZED_RECORD, Range
 
 KEYED = [ColumnSpec("id", "int4", is_key=True), ColumnSpec("v")]
@@ -114,6 +116,19 @@ def test_one_larger_value_leaves_all_to_spark_and_the_next_plan_is_read(log: Kaf
     assert found.num_rows == 8
 
 
+@pytest.mark.parametrize("attribute", ["POLL_BYTES_MAX", "_TOLD"])
+def test_poll_that_is_larger_or_told_in_other_words_is_left_to_spark(
+    log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch, attribute: str
+) -> None:
+    """I7, I9"""
+    place = written(writer)[1].topic, 0
+    monkeypatch.setattr(
+        polled_records, attribute, 100 if attribute == "POLL_BYTES_MAX" else re.compile(b"no such text")
+    )
+
+    assert log.few({place: (0, log.ends([place])[place])}, ANY_SIZE) is None
+
+
 def test_records_that_go_while_they_are_read_are_never_passed_over(
     log: KafkaLog, writer: ContractWriter, kafka: KafkaBroker
 ) -> None:
@@ -130,9 +145,11 @@ def test_records_that_go_while_they_are_read_are_never_passed_over(
 def test_broker_that_sends_nothing_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(few_records, "PATIENCE_S", 0.0)
     consumer = MagicMock()
-    consumer.poll.return_value.partitions.return_value.toString.return_value = "[]"
+    consumer.poll.return_value.isEmpty.return_value = True
     consumer.position.return_value = 5
+    polled = PolledRecords(MagicMock(), consumer)
+    few = FewRecords(MagicMock(), consumer, {("t", 0): MagicMock()}, MagicMock(), polled)
 
     with pytest.raises(RetryableError, match=r"Kafka does not send t\[0\] from offset 5 on"):
-        FewRecords(MagicMock(), consumer, {("t", 0): MagicMock()}).fetch({("t", 0): (5, 9)}, ANY_SIZE)
+        few.fetch({("t", 0): (5, 9)}, ANY_SIZE)
     consumer.unsubscribe.assert_called_once()
