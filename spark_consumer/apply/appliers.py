@@ -32,8 +32,8 @@ log = structlog.get_logger()
 
 AUTO, LOCAL, BY_SPARK = "auto", "local", "spark"
 REWRITTEN_BYTES_MIN = 256 * 2**20
-"""Some ten seconds of one core for delta-rs. Of narrow rows Spark needs two or three times as many, for reading
-their keys twice; but the bytes are written anew by each plan, and kept as long as rows of ``_cuts`` name them."""
+"""Some ten seconds of one core for delta-rs. Of narrow rows Spark needs half as many again, for reading their keys
+three times; but the bytes are written anew by each plan, and kept as long as rows of ``_cuts`` name them."""
 DRIVER_MAX = Volume(rows=1_000_000, bytes=256 * 2**20)
 """New rows of a segment that cross the driver; more are written by executors, also a copy's."""
 CLUSTER_DRIVER_MAX = Volume(rows=200_000, bytes=64 * 2**20)

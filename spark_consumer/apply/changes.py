@@ -163,13 +163,15 @@ class Changes:
         if unknown and not self.segment.unfinished:
             self._refuse_unknown_of_missing_rows(rows)
         is_counted = expected is not None and self.existence is not Existence.UNKNOWN
+        by_operation = by_operation and is_counted
         bounds = KeyBounds.of(rows.batches(), self.shape)
         merge = partial(
             key_merge,
             self.shape,
             with_unknown=unknown > 0,
             inserts_unknown=not self.segment.unfinished,
-            by_operation=by_operation and is_counted,
+            by_operation=by_operation,
+            inserts_any=not by_operation or expected is None or expected.lacked > 0,
             bounds=bounds,
         )
         # In the commit itself: a job that is killed right behind it leaves the comparison to the next one.

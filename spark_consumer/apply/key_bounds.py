@@ -4,10 +4,11 @@ In: folded rows. Out: a condition on the lake's key columns that is true of ever
 match: ranges of whole numbers and dates, torn apart at their largest gaps, and from the smallest to the largest
 text. What the log says of a file's columns then leaves it out; one that is left out wrongly would get its rows
 twice (I5), so nothing is said of other types, whose statistics leave NaN out or are cut off below a millisecond or a
-double's precision, nor of a column with a null, which may stand for ``infinity``.
+double's precision, nor of a column with a null, which may stand for ``infinity``. Spark is also told few values one by
+one: it then leaves out all other rows of a file before it sends them to the join.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -23,6 +24,10 @@ RANGES_MAX = 16
 """Of one column: each is compared with each file's bounds."""
 TEXT_BYTES_MAX = 256
 """Longer texts would stand in the condition."""
+VALUES_MAX = 5_000
+"""Of one column, told one by one: reading the condition costs Spark some microseconds for each."""
+LIST_CHARACTERS_MAX = 2**18
+"""Of all of them."""
 
 
 class _ColumnBounds(Protocol):
@@ -83,15 +88,17 @@ class _Numbers:
 
     is_date: bool
     ranges: list[tuple[int, int]] = field(default_factory=list)
+    few: "_Few" = field(default_factory=lambda: _Few())
 
     def widen(self, values: pa.Array) -> bool:
-        self.ranges = _joined([*self.ranges, *_ranges(self._numbers(values).to_numpy())])
+        found = np.unique(self._numbers(values).to_numpy())
+        self.ranges = _joined([*self.ranges, *_ranges(found)])
+        self.few.add(found)
         return True
 
     def condition(self, name: str, dialect: Dialect) -> str:
-        del dialect
         terms = (f"{name} BETWEEN {self._sql(low)} AND {self._sql(high)}" for low, high in self.ranges)
-        return f"({' OR '.join(terms)})"
+        return f"({' OR '.join(terms)})" + self.few.condition(name, self._sql, dialect)
 
     def overlap(self, lows: pa.Array, highs: pa.Array) -> pa.Array:
         lows, highs = self._numbers(lows), self._numbers(highs)
@@ -108,9 +115,8 @@ class _Numbers:
         return f"CAST('{np.datetime64(number, 'D')}' AS DATE)" if self.is_date else str(number)
 
 
-def _ranges(values: Any) -> list[tuple[int, int]]:
-    """Torn apart at the largest gaps."""
-    found = np.unique(values)
+def _ranges(found: Any) -> list[tuple[int, int]]:
+    """Of numbers in order, torn apart at the largest gaps."""
     gaps = found[1:].astype(np.uint64) - found[:-1].astype(np.uint64)  # which may be larger than any signed number
     ends = np.sort(np.argsort(gaps)[max(len(gaps) - RANGES_MAX + 1, 0) :])
     lows, highs = found[[0, *(ends + 1)]], found[[*ends, len(found) - 1]]
@@ -137,16 +143,38 @@ class _Texts:
 
     ends: tuple[str, str] = ("", "")
     is_empty: bool = True
+    few: "_Few" = field(default_factory=lambda: _Few())
 
     def widen(self, values: pa.Array) -> bool:
+        self.few.add(values)
         texts = [*pc.min_max(values).as_py().values(), *(() if self.is_empty else self.ends)]
         self.ends, self.is_empty = (min(texts), max(texts)), False
         return max(len(text.encode()) for text in self.ends) <= TEXT_BYTES_MAX
 
     def condition(self, name: str, dialect: Dialect) -> str:
         low, high = map(dialect.literal, self.ends)
-        return f"({name} BETWEEN {low} AND {high})"
+        return f"({name} BETWEEN {low} AND {high})" + self.few.condition(name, dialect.literal, dialect)
 
     def overlap(self, lows: pa.Array, highs: pa.Array) -> pa.Array:
         low, high = self.ends
         return pc.and_(pc.less_equal(lows, high), pc.greater_equal(highs, low))
+
+
+@dataclass
+class _Few:
+    """The values themselves, as long as they are few; None: they are not."""
+
+    values: set[Any] | None = field(default_factory=set)
+
+    def add(self, values: Any) -> None:
+        """Hold these, too: an array of Arrow or NumPy."""
+        if self.values is not None:
+            found = self.values | {*values.tolist()} if len(values) <= VALUES_MAX else ()
+            self.values = {*found} if 0 < len(found) <= VALUES_MAX else None
+
+    def condition(self, name: str, sql: Callable[[Any], str], dialect: Dialect) -> str:
+        """Behind what is said of the column; empty where nothing is to be added."""
+        if self.values is None or not dialect.looks_up_lists:
+            return ""
+        listed = ", ".join(map(sql, sorted(self.values)))
+        return f" AND {name} IN ({listed})" if len(listed) <= LIST_CHARACTERS_MAX else ""

@@ -57,12 +57,15 @@ def key_merge(
     with_unknown: bool,
     inserts_unknown: bool = True,
     by_operation: bool = False,
+    inserts_any: bool = True,
     bounds: KeyBounds | None = None,
     dialect: Dialect = DELTA_RS,
 ) -> Merge:
     """Folded rows into a table with a key. Without ``inserts_unknown`` a row that neither they nor the table
     know whole is left out. ``by_operation``: so are new rows that the table holds, and others that it lacks, so that
-    one of each does not look like none when they are counted. ``bounds``: where the lake's rows can be at all."""
+    one of each does not look like none when they are counted. ``inserts_any``: there are such as would be added, else
+    nothing is said of these: a join that keeps rows without a partner costs Spark several times as much. ``bounds``:
+    where the lake's rows can be at all."""
     inserts = _values(shape, dialect)
     updates = dict(inserts)
     if with_unknown:
@@ -73,14 +76,15 @@ def key_merge(
                 f"ELSE source.{place_name(place)} END"
             )
     within = bounds.condition(dialect) if bounds is not None else ""
+    insert_when = "source.change['op'] <> 'd'"
+    insert_when += "" if inserts_unknown else " AND coalesce(cardinality(source.unknown), 0) <= 0"
+    insert_when += " AND source.is_new" if by_operation else ""
     return Merge(
         condition=" AND ".join(filter(None, [same_key(shape, dialect), within])),
         delete_when=f"source.change['op'] = 'd' AND {_NEWER}",
         update_when=f"source.change['op'] <> 'd' AND {_NEWER}" + (" AND NOT source.is_new" if by_operation else ""),
         updates=updates,
-        insert_when="source.change['op'] <> 'd'"
-        + ("" if inserts_unknown else " AND coalesce(cardinality(source.unknown), 0) <= 0")
-        + (" AND source.is_new" if by_operation else ""),
+        insert_when=insert_when if inserts_any else None,
         inserts=inserts,
     )
 

@@ -138,7 +138,7 @@ NOTICED = {
         in_lake(test_merge.test_only_a_newer_position_changes_a_row),
     ),
     "a deleted row is inserted": Noticed(
-        Mutant(merge.key_merge, "insert_when=\"source.change['op'] <> 'd'\"", 'insert_when="true"'),
+        Mutant(merge.key_merge, "insert_when = \"source.change['op'] <> 'd'\"", 'insert_when = "true"'),
         in_lake(test_merge.test_delete_of_a_row_that_is_not_there_adds_nothing),
     ),
     "infinity and -infinity are one key": Noticed(

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import Event
+from tests.spark_consumer.apply.test_key_bounds import ENDS as KEY_ENDS
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import changed, column, copied, head_rows, relation
 from tests.spark_consumer.world import Text, lake_rows
@@ -140,6 +141,19 @@ def test_every_type_comes_out_of_either_engine_as_it_went_in(lake: Path, spark: 
 
     assert found[0] == found[1]
     assert found[0][0][1] == datetime(1, 1, 1, 0, 0, 0, 1)
+
+
+def test_spark_finds_the_smallest_and_largest_keys_that_it_is_told(lake: Path, spark: SparkSession) -> None:
+    """I5: among texts and numbers that are nearly alike; each key column is told by itself."""
+    table = relation([*[column(name, name, is_key=True) for name in KEY_ENDS], column("n", "int4")])
+    keys = [{name: ends[at % len(ends)] for name, ends in KEY_ENDS.items()} for at in range(12)]
+    base = copied(None, lake, table, *[key | {"n": 0} for key in [*keys, keys[0] | {"int4": 7}]])
+
+    updates = [event("u", at, table, **key, n=1) for at, key in enumerate(keys)]
+    head = changed(None, lake, base, *updates, appliers=Appliers("spark", spark))
+
+    assert [row[-1] for row in rows(lake, head)].count(1) == 12
+    assert len(rows(lake, head)) == 13
 
 
 def test_engines_take_turns_on_one_table_of_which_every_version_stays_what_it_was(

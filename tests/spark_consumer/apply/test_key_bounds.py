@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from tests.spark_consumer.apply.test_merge import rows_of, source, struct
 from tests.spark_consumer.events import column, relation
+from walbridge.spark_consumer.apply import key_bounds
 from walbridge.spark_consumer.apply.key_bounds import RANGES_MAX, TEXT_BYTES_MAX, KeyBounds
 from walbridge.spark_consumer.apply.merge import key_merge
 from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
 from walbridge.spark_consumer.delta.commit import Commit
+from walbridge.spark_consumer.delta.dialect import SPARK
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape
@@ -133,6 +135,32 @@ def test_longer_texts_are_not_told() -> None:
 
     assert columns("x" * TEXT_BYTES_MAX)
     assert columns("é" * TEXT_BYTES_MAX) == {}
+
+
+@given(st.lists(st.lists(st.integers(0, 99), max_size=40), max_size=4), st.integers(1, 50))
+def test_spark_is_told_each_key_or_none_where_they_are_many(batches: list[list[int]], values_max: int) -> None:
+    shape = shape_of("int8")
+    schema = arrow_schema([LakeField(place_name(0), "long", {})])
+    keys = {key for batch in batches for key in batch}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(key_bounds, "VALUES_MAX", values_max)
+        found = KeyBounds.of([pa.record_batch([pa.array(of, pa.int64())], schema) for of in batches], shape)
+
+    listed = found.condition(SPARK).partition(" IN ")[2]
+    assert listed == (f"({', '.join(map(str, sorted(keys)))})" if 0 < len(keys) <= values_max else "")
+    assert " IN " not in found.condition()
+
+
+def test_list_of_long_texts_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_bounds, "LIST_CHARACTERS_MAX", 30)
+    shape = shape_of("text")
+
+    def told(*keys: str) -> str:
+        return KeyBounds.of(source(shape, *(((key, 1), struct()) for key in keys)).to_batches(), shape).condition(SPARK)
+
+    assert told("it's", "b").endswith(" IN ('b', 'it\\'s')")
+    assert " IN " not in told("x" * 20, "y" * 20)
 
 
 @given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40), max_size=4))
