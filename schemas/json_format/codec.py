@@ -48,9 +48,22 @@ _PG_NAME = "pg.name"
 
 
 class JsonCodec:
-    """Of one relation version; schemas are JSON text."""
+    """Of one relation version; schemas are JSON text.
 
-    def __init__(self, schema_id: str, value_schema: str, key_schema_id: str | None, key_schema: str | None) -> None:
+    Args:
+        columns_of_key: what rows of this version call the columns of the key, in the key's order: a key keeps the names
+            that they had when its topic began.
+    """
+
+    def __init__(
+        self,
+        schema_id: str,
+        value_schema: str,
+        key_schema_id: str | None,
+        key_schema: str | None,
+        columns_of_key: Sequence[str],
+    ) -> None:
+        self._columns_of_key = columns_of_key
         self.schema_id, self.avro_prefix = schema_id, prefix_of(schema_id)
         value = json.loads(value_schema)
         self.schema = _physical(value)
@@ -124,8 +137,8 @@ class JsonCodec:
 
     @property
     def key_columns(self) -> list[tuple[str, str]] | None:
-        """Names in a key, each with that of its column; None without a key."""
-        return None if self._key is None else [*zip(self._key.names, self._key.column_names, strict=True)]
+        """Names in a key, each with what its column is called in rows of this version; None without a key."""
+        return None if self._key is None else [*zip(self._key.names, self._columns_of_key, strict=True)]
 
     def key_of_table(self, number: int) -> bytes:
         """A key that no row has: all its columns are null. Those of two numbers are the same JSON in other bytes."""
@@ -221,13 +234,16 @@ def _physical(schema: Json) -> Json:
 
 
 @lru_cache(1_000)
-def _codec(schema_id: str, value_schema: str, key_schema_id: str | None, key_schema: str | None) -> JsonCodec:
-    return JsonCodec(schema_id, value_schema, key_schema_id, key_schema)
+def _codec(
+    schema_id: str, value_schema: str, key_schema_id: str | None, key_schema: str | None, columns_of_key: Sequence[str]
+) -> JsonCodec:
+    return JsonCodec(schema_id, value_schema, key_schema_id, key_schema, columns_of_key)
 
 
 def json_codec(relation: RelationRecord) -> JsonCodec:
     """The codec of a relation version whose topic holds JSON."""
-    return _codec(relation.schema_id, relation.value_schema, relation.key_schema_id, relation.key_schema)
+    called = tuple(column.name for column in relation.table.key_columns)
+    return _codec(relation.schema_id, relation.value_schema, relation.key_schema_id, relation.key_schema, called)
 
 
 def avro_value(value: bytes, relation: RelationRecord) -> bytes:

@@ -15,7 +15,7 @@ from tests.producer.avro_reader import record_of
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.strategies import fields_of
 from tests.producer.written_record import BIG, DAY, ID, KEYED, KEYLESS, NAME, NULL, SOURCE, TS_MS
-from tests.schemas.strategies import table, tables
+from tests.schemas.strategies import column, table, tables
 from walbridge.producer.encoding import record as record_module
 from walbridge.producer.encoding.copied_rows import RowEncoder, RowFormat
 from walbridge.producer.encoding.json_record import JsonRecordWriter
@@ -23,6 +23,7 @@ from walbridge.producer.encoding.kafka_record import NEW_KEY, OLD_KEY, KafkaReco
 from walbridge.producer.encoding.record import RecordWriter, plain_tails, with_block
 from walbridge.producer.errors.rows import row_too_large
 from walbridge.producer.pgoutput.messages import Delete, Insert, LogicalMessage, Unsent, Update
+from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.producer.session.logical_messages import MessageWriter
 from walbridge.schemas.avro.codec import long_bytes
 from walbridge.schemas.control.message_schema import message_relation
@@ -152,6 +153,28 @@ def test_key_that_its_type_cannot_hold_stays_a_key_of_its_own() -> None:
         {"day": "-infinity"},
         None,
     ]
+
+
+CODE, PLACE = column("code", 25, is_key=True, attnum=1), column("place", 25, is_key=True, attnum=2)
+
+
+@pytest.mark.parametrize("names", [("number", "place"), ("number", "code"), ("place", "code")])
+def test_plain_rows_keep_the_keys_of_columns_that_were_renamed_also_to_names_of_each_other(
+    monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]
+) -> None:
+    """I3: a topic has one key schema, and the names of its columns in keys are those of the beginning."""
+    monkeypatch.setattr(record_module, "INTERPRETED_ROWS", 1)
+    cache, topic = RelationCache("p"), DataTopic("p.public.orders", 4)
+    cache.remember(cache.version_of(table(CODE, PLACE), topic))
+    renamed = table(*(replace(each, name=name) for each, name in zip((CODE, PLACE), names, strict=True)))
+    writer = JsonRecordWriter(replace(cache.version_of(renamed, topic), is_json=True), "p", "shop")
+    row = tuple_data(b"a", b"b")
+
+    found = [writer.plain(row, 0, writer.source, SOURCE.encoded, 3, plain_tails(TS_MS)["c"]) for _ in range(2)]
+
+    (inserted,) = writer.insert(Insert(1, row), SOURCE, 3, TS_MS)
+    assert inserted.key == b'{"code":"a","place":"b"}'
+    assert found == [(inserted.key, inserted.value)] * 2
 
 
 def test_text_that_is_not_utf_8_is_refused_by_every_way() -> None:
