@@ -9,10 +9,12 @@ import re
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Message
 
 from tests.documents import PAGES, ROOT, blocks, table
 from tests.faults.followed import settings_of, wait_until_current
@@ -107,6 +109,34 @@ def test_program_of_the_page_keeps_a_table_equal(producer: ProducerUnderTest, tm
     with producer.topics() as topics:
         producer.caught_up(topics)
     _check_equal(producer, tmp_path)
+
+
+def test_program_of_the_page_of_registries_passes_over_a_tombstone_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that is asked whether it is true says no, as a message that did not come."""
+    (program,) = (block for block in blocks(PAGES["docs/registry.md"]) if block.startswith("from confluent_kafka"))
+    coming = [Message(topic="t", value=value) for value in (b"d", None, b"c")]
+
+    class Delivered:
+        def __init__(self, settings: dict[str, str]) -> None:
+            assert settings["isolation.level"] == "read_committed"
+
+        def subscribe(self, topics: list[str]) -> None:
+            assert topics == ["shop.public.orders"]
+
+        def poll(self, timeout_s: float) -> Message | None:
+            return coming.pop(0) if coming else None
+
+    def decoder(*_: object, **__: object) -> Callable[[bytes, object], dict[str, str | None]]:
+        return lambda value, _: {"op": value.decode(), "after": None}
+
+    monkeypatch.setattr("confluent_kafka.Consumer", Delivered)
+    monkeypatch.setattr("confluent_kafka.schema_registry.avro.AvroDeserializer", decoder)
+
+    exec(program, {})
+
+    assert capsys.readouterr().out == "d None\nc None\n"
 
 
 def _check_equal(producer: ProducerUnderTest, folder: Path) -> None:
