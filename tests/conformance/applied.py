@@ -21,6 +21,7 @@ Cells = dict[str, str | None]
 class Table:
     """By key; or in no order where there is none."""
 
+    name: str = ""
     names: dict[str, str] = field(default_factory=dict)
     """Of the newest version: number → name."""
     by_key: dict[str, Cells] = field(default_factory=dict)
@@ -39,17 +40,22 @@ class Table:
 
 
 class Tables:
-    """Tables by name, which none of them changes here."""
+    """Tables by their relation's id; the last one is that of which an event came last."""
 
     def __init__(self) -> None:
-        self.tables: dict[str, Table] = {}
+        self.tables: dict[int, Table] = {}
 
     def apply(self, events: Iterable[Event]) -> None:
         for event in events:
-            self._apply(self.tables.setdefault(event.table, Table()), event)
+            relation_id = event.relation.table.relation_id
+            table = self.tables.pop(relation_id, None) or Table()
+            self.tables[relation_id] = table
+            table.name = event.table
+            self._apply(table, event)
 
     def texts(self) -> dict[str, list[Texts]]:
-        return {name: table.texts() for name, table in sorted(self.tables.items())}
+        """By name; of two that have one, the last, since the other was dropped."""
+        return dict(sorted({table.name: table.texts() for table in self.tables.values()}.items()))
 
     def _apply(self, table: Table, event: Event) -> None:
         _fill(table, event)
@@ -114,7 +120,8 @@ def _put(table: Table, event: Event) -> None:
 
 
 def _key(key: Row) -> str:
-    return json.dumps(texts(key))
+    """Its columns may be called otherwise in the next version."""
+    return json.dumps([*(texts(key) or {}).values()])
 
 
 def _cells(event: Event, row: Row | None) -> Cells:

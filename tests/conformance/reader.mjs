@@ -218,7 +218,7 @@ for (const record of records.filter(isMetadata)) {
   const keyed = relation.columns.filter((column) => column.is_key).map((column) => column.name);
   const missing = Object.fromEntries(relation.columns.map((column) => [column.name, column.missing_value ?? null]));
   const rows = value.fields[0].type[1].fields;
-  const layout = { read: readerOf(value), fromJson: rowFromJson(rows), columns, keyed: new Set(keyed), missing };
+  const layout = { read: readerOf(value), fromJson: rowFromJson(rows), columns, keyed, missing };
   const inAvro = (id, registryId) => (typeof registryId === "bigint" ? `registry ${registryId}` : id);
   layouts.set(relation.format === "json" ? `json ${relation.schema_id}` : inAvro(relation.schema_id, relation.value_registry_id), layout);
   if (relation.key_schema !== null) {
@@ -252,16 +252,13 @@ function row(record, columns, exceptional) {
 
 const isJson = (bytes) => bytes[0] === "{".charCodeAt(0);
 
-// A key in JSON names no schema: it is of the version of its event.
+// A key in JSON names no schema: it is of the version of its event. Its columns, by their places, are called as there.
 function key(bytes, version) {
   if (bytes === null || bytes === undefined) return null;
-  if (isJson(bytes)) {
-    const found = parsed(bytes.toString("utf8"));
-    return row(version.key.fromJson(found), version.key.columns, found._exceptional);
-  }
-  const layout = layoutOf(frame(bytes).id);
-  const record = decode(layout.read, bytes);
-  return row(record, layout.columns, record._exceptional);
+  const layout = isJson(bytes) ? version.key : layoutOf(frame(bytes).id);
+  const record = isJson(bytes) ? parsed(bytes.toString("utf8")) : decode(layout.read, bytes);
+  const found = row(isJson(bytes) ? layout.fromJson(record) : record, layout.columns, record._exceptional);
+  return Object.fromEntries(layout.columns.map((column, at) => [version.keyed[at], found[column["pg.name"]]]));
 }
 
 function envelope(value) {
@@ -279,11 +276,12 @@ function event(record) {
   const { source } = found;
   const isWhole = found.before_image === "full";
   const kept = layout.columns.filter((column) => !(found.unchanged ?? []).includes(column["pg.name"]));
-  const known = isWhole ? layout.columns : layout.columns.filter((column) => layout.keyed.has(column["pg.name"]));
+  const known = isWhole ? layout.columns : layout.columns.filter((column) => layout.keyed.includes(column["pg.name"]));
   return {
     columns: layout.columns,
     missing: layout.missing,
     position: [source.commit_lsn, source.ordinal],
+    key: record.key?.toString("hex"), // what rows are told apart by: columns may be renamed
     line: {
       topic: record.topic,
       partition: record.partition,
@@ -340,7 +338,7 @@ const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 // -- tables ---------------------------------------------------------------------------------------------------------------
 
 const RANK = { truncate: 0, copy_begin: 1, copy_end: 3 };
-const tables = new Map();
+const tables = new Map(); // by the relation's id: a table may be renamed, and another one get its name
 
 function apply(events) {
   const rank = (each) => RANK[each.line.operation] ?? 2;
@@ -351,8 +349,10 @@ function apply(events) {
     const once = `${line.relation_id} ${line.commit_lsn} ${line.ordinal} ${line.operation}`;
     if (line.operation in RANK && told.has(once)) continue; // in every partition, and once for its table
     told.add(once);
-    if (!tables.has(line.table)) tables.set(line.table, { byKey: new Map(), rows: [], aside: null, named: null });
-    change(tables.get(line.table), each);
+    const table = tables.get(line.relation_id) ?? { byKey: new Map(), rows: [], aside: null, named: null };
+    tables.delete(line.relation_id); // so that the last one is that of the last event
+    tables.set(line.relation_id, Object.assign(table, { name: line.table }));
+    change(table, each);
   }
 }
 
@@ -366,7 +366,7 @@ function fill(table, number, missing) {
   table.number = number;
 }
 
-function change(table, { line, columns, missing }) {
+function change(table, { line, columns, missing, key: id }) {
   const number = Object.fromEntries(columns.map((column) => [column["pg.name"], String(column["pg.attnum"] ?? column["pg.name"])]));
   const cells = (of) => Object.fromEntries(Object.entries(of).map(([name, value]) => [number[name], value]));
   const rows = () => table.aside ?? table.rows;
@@ -375,7 +375,6 @@ function change(table, { line, columns, missing }) {
     if (at < 0) throw new Error(`a row of ${line.table} is not there`);
     rows().splice(at, 1);
   };
-  const id = JSON.stringify(line.key);
   fill(table, number, missing);
   if (line.operation === "truncate") {
     table.byKey.clear();
@@ -453,7 +452,7 @@ for (const [name, told] of Object.entries({ messages: "messages.jsonl", transact
   if (found.length) expect(found, lines(told), told);
 }
 for (const [name, wanted] of Object.entries(jsonFile(join(folder, "tables.json")))) {
-  const { byKey, rows, number } = tables.get(name);
+  const { byKey, rows, number } = [...tables.values()].findLast((each) => each.name === name);
   const named = [...byKey.values(), ...rows].map((each) =>
     Object.fromEntries(Object.entries(number).map(([column, at]) => [column, each[at] ?? null])),
   );

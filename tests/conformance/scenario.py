@@ -20,10 +20,16 @@ ALTER TABLE log REPLICA IDENTITY FULL;
 CREATE TABLE days (day date PRIMARY KEY, note text);
 CREATE TABLE later (id bigint PRIMARY KEY, note text, big text);
 ALTER TABLE later ALTER big SET STORAGE EXTERNAL;
+CREATE TABLE stays (room text, day date, guest text NOT NULL, big text, PRIMARY KEY (room, day));
+ALTER TABLE stays ALTER big SET STORAGE EXTERNAL;
+CREATE TABLE notes (id int PRIMARY KEY, v text);
 INSERT INTO orders (id, customer, amount, big) SELECT i, 'customer ' || i, i / 4.0, repeat('x', 2100) FROM
     generate_series(1, 5) i;
 INSERT INTO log VALUES (1, 'first'), (1, 'first'), (2, NULL);
 INSERT INTO days VALUES ('2024-02-29', 'leap'), ('infinity', 'the last');
+INSERT INTO stays VALUES ('1', '2024-05-06', 'a', repeat('z', 2100)), ('2', 'infinity', 'b', NULL),
+    ('3', '2024-05-06', 'c', NULL);
+INSERT INTO notes VALUES (1, 'before'), (2, 'before');
 INSERT INTO later SELECT i, 'row ' || i, repeat('y', 2100) FROM generate_series(1, 20) i;
 """
 
@@ -72,6 +78,14 @@ STEPS = (
     "DELETE FROM log WHERE ctid = (SELECT min(ctid) FROM log WHERE at = 1); INSERT INTO log VALUES (10, 'x', 'newer')",
     "TRUNCATE days; INSERT INTO days VALUES ('2025-01-01', 'after')",
     "BEGIN; INSERT INTO days VALUES ('2025-01-02', 'gone'); ROLLBACK; INSERT INTO log VALUES (9, 'committed')",
+    # Columns of a key that are renamed, the second one to what the first was called; and a table.
+    "ALTER TABLE stays RENAME room TO door; INSERT INTO stays VALUES ('4', '-infinity', 'd'); "
+    "UPDATE stays SET guest = 'B' WHERE door = '2'",
+    "ALTER TABLE stays RENAME day TO room; UPDATE stays SET room = '2024-05-07' WHERE door = '1'; "
+    "DELETE FROM stays WHERE door = '4'; INSERT INTO stays VALUES ('5', '2024-05-06', 'e')",
+    "ALTER TABLE stays RENAME TO visits; UPDATE visits SET guest = 'C' WHERE door = '3'",
+    # A table that is made again with the name of one that is gone.
+    "UPDATE notes SET v = 'changed' WHERE id = 1; DROP TABLE notes",
 )
 BEFORE_THE_COPY = "UPDATE later SET note = 'before' WHERE id < 3; ALTER PUBLICATION walbridge ADD TABLE later"
 BESIDE_IT = (  # the copy takes a tenth of a second: some of them come before its end
@@ -85,16 +99,25 @@ OUT_OF_SIGHT = (  # what is deleted meanwhile is told by the end of the copies t
     "DELETE FROM days; INSERT INTO days VALUES ('2025-01-03', 'stays'); DELETE FROM log WHERE at = 3; "
     "ALTER PUBLICATION walbridge ADD TABLE days, log",
 )
-COPIES = 3
-AT_THE_END = "UPDATE orders SET paid = false WHERE id = 10; UPDATE later SET note = 'end' WHERE id = 106"
-NAMES = ("public.days", "public.later", "public.log", "public.orders")
+OTHERS_OF_THEIR_NAMES = (  # another key, and another table
+    "ALTER TABLE visits DROP CONSTRAINT stays_pkey, ADD PRIMARY KEY (guest); "
+    "UPDATE visits SET door = '50' WHERE guest = 'e'",
+    "CREATE TABLE notes (id int PRIMARY KEY, more int); INSERT INTO notes VALUES (2, 20), (3, 30); "
+    "ALTER PUBLICATION walbridge ADD TABLE notes",
+)
+COPIES = 5
+AT_THE_END = (
+    "UPDATE orders SET paid = false WHERE id = 10; UPDATE later SET note = 'end' WHERE id = 106; "
+    "UPDATE visits SET guest = 'end' WHERE guest = 'a'; UPDATE notes SET more = NULL WHERE id = 3"
+)
+NAMES = ("public.days", "public.later", "public.log", "public.notes", "public.orders", "public.visits")
 
 
 def play(producer: ProducerUnderTest, **topics_settings: str) -> None:
     """Everything, and the producer has stopped."""
     execute = producer.database.execute
     execute(TABLES)
-    producer.publish("orders", "log", "days")
+    producer.publish("orders", "log", "days", "stays", "notes")
     producer.settings |= {
         "topics": {"partitions": 2, "tombstones": True, **topics_settings},
         "producer": {"batch_rows_max": 20, "idle_cut_interval_ms": 1000},
@@ -109,7 +132,7 @@ def play(producer: ProducerUnderTest, **topics_settings: str) -> None:
             running.wait_for_log("copy of a table begins")
             for step in BESIDE_IT:
                 connection.execute(step.encode())
-        for step in OUT_OF_SIGHT:
+        for step in (*OUT_OF_SIGHT, *OTHERS_OF_THEIR_NAMES):
             execute(step)
             producer.caught_up(topics)
         wait_until(lambda: running.log.count("table is copied") == COPIES, "the copies")

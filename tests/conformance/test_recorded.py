@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -102,6 +103,27 @@ def test_set_has_every_operation_and_all_that_is_special() -> None:
     assert [each for each in recording().relations if each.revision]
     assert [event for event in found if event.is_before_whole and event.key is None]
     assert {event.relation.table.name for event in found if event.older_values} >= {"log", "orders"}
+    topics, ids = ({(event.table, of(event)) for event in found} for of in (_topic_of, _relation_of))
+    assert {name: count for name, count in Counter(name for name, _ in topics).items() if count > 1} == {
+        "public.visits": 2
+    }
+    assert {name: count for name, count in Counter(name for name, _ in ids).items() if count > 1} == {"public.notes": 2}
+    renamed = [event for event in found if event.key and [*event.key] != _names_in_key(event)]
+    assert {tuple(event.key or ()) for event in renamed} == {("door", "day"), ("door", "room")}
+    assert [event for event in renamed if event.old_key is not None and event.unchanged]
+    assert [event for event in renamed if event.exceptional]
+
+
+def _topic_of(event: Event) -> str:
+    return event.topic
+
+
+def _relation_of(event: Event) -> int:
+    return event.relation.table.relation_id
+
+
+def _names_in_key(event: Event) -> list[str]:
+    return [each["pg.name"] for each in json.loads(event.relation.key_schema or "")["fields"] if "pg.name" in each]
 
 
 @of_strangers
