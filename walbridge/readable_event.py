@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, cast
 
 import fastavro
@@ -19,7 +20,6 @@ from confluent_kafka import Message
 
 from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.avro.framing import frame_of
-from walbridge.schemas.avro.recorded_key import column_names
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.json_format.codec import avro_key, avro_value
@@ -120,8 +120,8 @@ class EventDecoder:
         row = _row(record, names, record.get("_exceptional"))
         if frame_id != relation.key_frame_id:
             return row
-        called = column_names(relation.key_schema or "", relation.table)  # columns may be called otherwise by now
-        return {called[name]: value for name, value in row.items()}
+        called = [column.name for column in relation.table.key_columns]  # they may be called otherwise by now
+        return dict(zip(called, row.values(), strict=True))
 
     def _learn(self) -> None:
         for relation in self._read_relations():
@@ -163,21 +163,22 @@ def _names(fields: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {field["name"]: field["pg.name"] for field in fields if "pg.name" in field}
 
 
-def _columns(relation: RelationRecord) -> dict[str, str]:
-    return _names(json.loads(relation.value_schema)["fields"][0]["type"][1]["fields"])
+@lru_cache(1_000)
+def _columns(value_schema: str) -> Mapping[str, str]:
+    return _names(json.loads(value_schema)["fields"][0]["type"][1]["fields"])
 
 
 def _after(record: Mapping[str, Any], relation: RelationRecord) -> dict[str, Any] | None:
     if record["after"] is None:
         return None
-    row = _row(record["after"], _columns(relation), record["exceptional"])
+    row = _row(record["after"], _columns(relation.value_schema), record["exceptional"])
     return {name: value for name, value in row.items() if name not in (record["unchanged"] or ())}
 
 
 def _before(record: Mapping[str, Any], relation: RelationRecord) -> dict[str, Any] | None:
     if record["before"] is None:
         return None
-    row = _row(record["before"], _columns(relation), record["before_exceptional"])
+    row = _row(record["before"], _columns(relation.value_schema), record["before_exceptional"])
     if record["before_image"] == "full":
         return row
     keys = {column.name for column in relation.table.key_columns}

@@ -19,7 +19,6 @@ import fastavro
 
 from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.avro.framing import frame_of
-from walbridge.schemas.avro.recorded_key import column_names
 from walbridge.schemas.avro.value_encoders import encoder_of
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import ProtocolError
@@ -196,8 +195,8 @@ class EventDecoder:
         row = _row(found, layout.names, found.get("_exceptional"))
         if row is None or schema != relation.key_schema:
             return row
-        called = column_names(schema, relation.table)
-        return {called[name]: value for name, value in row.items()}
+        called = [column.name for column in relation.table.key_columns]
+        return dict(zip(called, row.values(), strict=True))
 
 
 def _value_of(column: Column, text: str) -> Any:
