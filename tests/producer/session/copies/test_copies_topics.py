@@ -104,3 +104,21 @@ def test_table_of_another_cluster_keeps_the_topic_that_progress_tells_while_it_i
         begun.kept.tracker.remember_tables({LATER: own})
         begun.kept.kept_watch.there[TOPIC] = there
         assert begun.topic_of(again()) == topic
+
+
+@pytest.mark.parametrize("key", ["note", "id"])
+def test_table_of_another_cluster_with_another_key_gets_another_topic_whatever_its_id_is(key: str) -> None:
+    """I3: rows under the keys of the table before would stay beside its own."""
+    for relation_id in (LATE, LATER):
+        begun = Begun(None)
+        begun.kept.cache.begin_at(10)
+        own = TableProgress(relation_id, "stale", TOPIC, name="public.late")
+        begun.kept.tracker.remember_tables({relation_id: own})
+        begun.kept.kept_watch.there[TOPIC] = TopicFound("one", 1)
+        there = again(relation_id)
+        columns = tuple(
+            replace(each, in_primary_key=each.name == key, in_replica_identity=each.name == key)
+            for each in there.facts.columns
+        )
+        table = replace(there, facts=replace(there.facts, columns=columns), key_names=(key,))
+        assert begun.topic_of(table) == (TOPIC if key == "id" else f"{TOPIC}_2")
