@@ -132,6 +132,7 @@ def test_executors_write_the_lake_and_a_worker_that_dies_in_the_plan_costs_nothi
     assert any("Apache-Spark" in each["engineInfo"] for each in history)
 
 
+@pytest.mark.soak
 def test_executors_with_a_disk_of_their_own_publish_nothing_until_the_lake_is_mounted(
     cluster: Cluster, checkout: Path, kafka: KafkaBroker, pipeline_name: str, lake: Path
 ) -> None:

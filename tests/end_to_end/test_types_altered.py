@@ -7,6 +7,7 @@ import pytest
 from tests.faults.tables.test_ddl_told import tell
 from tests.faults.tables.test_table_trouble import barriers_of, states
 from tests.fix_pipeline import PipelineUnderTest
+from tests.in_soak import in_soak
 from tests.wait import wait_until
 
 MADE = """
@@ -59,7 +60,7 @@ TOLD = {
 """Where a row tells that the command does nothing else, it costs no copy."""
 
 
-@pytest.mark.parametrize("how", ["slow", "fast", "quiet", "told"])
+@pytest.mark.parametrize("how", ["slow", in_soak("fast"), in_soak("quiet"), "told"])
 def test_types_are_altered_in_every_way(pipeline: PipelineUnderTest, how: str) -> None:
     """One statement after the other, all of them in one transaction with changes, or without any change behind them;
     and where the source tells DDL."""

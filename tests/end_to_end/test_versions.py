@@ -77,7 +77,7 @@ def shown(major: int) -> list[str]:
     return ["first copy, then every change, into the lake", "the producer killed in between", *found]
 
 
-IN_EACH_RUN = {12, 15, 18}
+IN_EACH_RUN = {12, 15}
 """The others are of `make matrix` and `make soak`: what a server sends is asked of each in every run, by
 integration/test_option_sets.py, and what becomes of it in the lake does not depend on the server."""
 

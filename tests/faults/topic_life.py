@@ -23,7 +23,7 @@ class TopicLife:
 
     def count(self, topic: str) -> int:
         """Its partitions; 0 where there is none."""
-        found = self._admin.list_topics(timeout=ANSWER_S).topics.get(topic)
+        found = self._admin.list_topics(topic, timeout=ANSWER_S).topics.get(topic)
         return 0 if found is None or found.error is not None else len(found.partitions)
 
     def delete(self, topic: str) -> None:

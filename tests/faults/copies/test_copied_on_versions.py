@@ -11,7 +11,7 @@ from tests.fix_producer import ProducerUnderTest
 from tests.postgres_versions import MAJORS
 
 pytestmark = pytest.mark.fault
-IN_EACH_RUN = (12, 15)
+IN_EACH_RUN = (12,)
 """The newest has the tests beside this one."""
 TWO_PHASE_SINCE = 15
 

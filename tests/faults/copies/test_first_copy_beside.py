@@ -16,6 +16,7 @@ from tests.faults.copies.test_table_without_copy import MADE as MADE_LONE
 from tests.faults.followed import settings_of, states_by_name, wait_until_current
 from tests.faults.kill_points import AGAIN, AGAIN_DONE, BESIDE, FIRST
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_soak
 from tests.postgres_versions import MAJORS
 from tests.wait import wait_until
 from walbridge.init import initialise
@@ -25,7 +26,7 @@ from walbridge.tables.look import look
 from walbridge.tables.standing import standings, state_text
 
 pytestmark = pytest.mark.fault
-IN_EACH_RUN = (12, 18)
+IN_EACH_RUN = (18,)
 CHUNK_ROWS = 150
 READ_ROWS = "SELECT coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relid = %s::regclass"
 """Of a key's order."""
@@ -156,7 +157,7 @@ def test_tables_of_every_kind_come_with_their_first_copy(beside: ProducerUnderTe
     assert "every table is stale" not in running.log
 
 
-@pytest.mark.parametrize("first_copy", ["snapshot", "beside"])
+@pytest.mark.parametrize("first_copy", [in_soak("snapshot"), "beside"])
 def test_what_would_fail_later_is_refused_before_there_is_a_slot(producer: ProducerUnderTest, first_copy: str) -> None:
     producer.settings["producer"] = {"first_copy": first_copy}
     execute, slots = producer.database.execute, "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s"
@@ -171,7 +172,7 @@ def test_what_would_fail_later_is_refused_before_there_is_a_slot(producer: Produ
     wait_until_current(producer)
 
 
-@pytest.mark.parametrize(("policy", "state"), [("copy", STALE), ("quarantine", QUARANTINED), ("stop", None)])
+@pytest.mark.parametrize(("policy", "state"), [("copy", STALE), in_soak("quarantine", QUARANTINED), ("stop", None)])
 def test_table_whose_copy_cannot_begin_is_left_as_settings_say(
     beside: ProducerUnderTest, policy: str, state: str | None
 ) -> None:
@@ -199,8 +200,17 @@ def test_table_whose_copy_cannot_begin_is_left_as_settings_say(
     running.stop()
 
 
-@pytest.mark.parametrize(("policy", "state"), [("copy", QUARANTINED), ("quarantine", QUARANTINED), ("stop", None)])
-@pytest.mark.parametrize("first_copy", ["snapshot", "beside"])
+@pytest.mark.parametrize(
+    ("first_copy", "policy", "state"),
+    [
+        ("snapshot", "copy", QUARANTINED),
+        ("beside", "quarantine", QUARANTINED),
+        ("beside", "stop", None),
+        in_soak("snapshot", "quarantine", QUARANTINED),
+        in_soak("snapshot", "stop", None),
+        in_soak("beside", "copy", QUARANTINED),
+    ],
+)
 def test_table_with_a_row_that_is_too_large_is_left_out_of_either_first_copy(
     producer: ProducerUnderTest, first_copy: str, policy: str, state: str | None
 ) -> None:

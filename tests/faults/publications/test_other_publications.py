@@ -8,6 +8,7 @@ import pytest
 
 from tests.faults.followed import copy_all_again, settings_of
 from tests.fix_producer import ProducerUnderTest, Running
+from tests.in_soak import in_soak
 from tests.wait import wait_until
 from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.schemas.control.table_progress import DROPPED
@@ -34,7 +35,7 @@ def dropped_tables(producer: ProducerUnderTest) -> list[str]:
     return [name for (name,) in producer.database.rows("SELECT relname FROM pg_class WHERE oid = ANY (%s)", (dropped,))]
 
 
-@pytest.mark.parametrize("major", [13, 17, 18])
+@pytest.mark.parametrize("major", [in_soak(13), 17, 18])
 def test_tables_of_publications_that_are_named_in_addition_or_no_more_come_and_go_and_the_others_go_on(
     producer_on: Callable[[int], ProducerUnderTest], major: int
 ) -> None:
@@ -165,7 +166,7 @@ def test_publication_that_has_other_columns_of_a_table_is_not_asked_for_and_the_
         assert sorted(row["id"] for row in topics.replay().rows("public", "t")) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("major", [17, 18])
+@pytest.mark.parametrize("major", [17, in_soak(18)])
 def test_publication_that_is_named_no_more_and_was_dropped_needs_not_be_made_again(
     producer_on: Callable[[int], ProducerUnderTest], major: int
 ) -> None:

@@ -14,7 +14,7 @@ from tests.postgres_versions import MAJORS
 from tests.wait import wait_until
 
 pytestmark = pytest.mark.fault
-IN_EACH_RUN = (12, 17)
+IN_EACH_RUN = (17,)
 FILTERS_SINCE = 15
 
 

@@ -11,6 +11,7 @@ from tests.faults.tables.test_table_trouble import barriers_of
 from tests.faults.tables.test_unsaid_rows import check_copied
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest, Running
+from tests.in_soak import in_soak
 from tests.wait import wait_until
 from walbridge.ddl_trigger import make, take_away
 from walbridge.schemas.control.cut import Barrier
@@ -33,7 +34,7 @@ def tell(database: Database) -> None:
         make(connection, lambda line: None)
 
 
-@pytest.fixture(params=[12, NEWEST])
+@pytest.fixture(params=[in_soak(12), NEWEST])
 def telling(
     request: pytest.FixtureRequest, producer: ProducerUnderTest, producer_on: Callable[[int], ProducerUnderTest]
 ) -> ProducerUnderTest:
@@ -336,8 +337,10 @@ VALUES = """'{{1,NULL}}', '{{-2}}', '{{0.5}}', 'ok', '{{ok,"a, b"}}', md5(i::tex
 """Of the columns ``KINDS``, in their order."""
 
 
-@pytest.mark.parametrize("how", ["running", "stopped"])
-@pytest.mark.parametrize("major", [12, NEWEST])
+@pytest.mark.parametrize(
+    ("major", "how"),
+    [(12, "running"), (NEWEST, "stopped"), in_soak(12, "stopped"), in_soak(NEWEST, "running")],
+)
 def test_numbers_that_are_cast_to_wider_ones_need_no_copy_where_that_is_told(
     producer: ProducerUnderTest, producer_on: Callable[[int], ProducerUnderTest], major: int, how: str
 ) -> None:

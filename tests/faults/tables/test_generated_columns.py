@@ -9,6 +9,7 @@ import pytest
 from tests.faults.tables.test_table_trouble import barriers_of
 from tests.faults.tables.test_unsaid_rows import act, check_copied
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_soak
 from walbridge.producer.postgres.storage.table_files import LISTS_SINCE
 
 pytestmark = pytest.mark.fault
@@ -38,8 +39,9 @@ def make(producer: ProducerUnderTest, name: str) -> None:
     act(producer, f"CREATE TABLE {name} {COLUMNS} {by}; {below}; INSERT INTO {name} VALUES (1, 5), (2, 6)")
 
 
-@pytest.mark.parametrize("how", ["running", "stopped"])
-@pytest.mark.parametrize("major", [13, 0])
+@pytest.mark.parametrize(
+    ("major", "how"), [(13, "running"), (0, "stopped"), in_soak(13, "stopped"), in_soak(0, "running")]
+)
 def test_table_with_a_column_that_is_generated_no_more_is_copied_again(
     producer: ProducerUnderTest, producer_on: Callable[[int], ProducerUnderTest], major: int, how: str
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.faults.tables.test_unsaid_rows import act, check_copied
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_soak
 
 pytestmark = pytest.mark.fault
 
@@ -42,7 +43,7 @@ TAKEN = (
 )
 
 
-@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("binary", [in_soak(False), True])
 def test_label_that_came_and_was_renamed_while_nobody_looked_has_its_table_copied_again(
     producer: ProducerUnderTest, *, binary: bool
 ) -> None:
@@ -65,7 +66,7 @@ def test_label_that_came_and_was_renamed_while_nobody_looked_has_its_table_copie
     producer.check_equal()
 
 
-@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("binary", [False, in_soak(True)])
 def test_label_that_came_and_was_renamed_in_the_moment_between_two_looks_has_its_table_copied_again(
     producer: ProducerUnderTest, *, binary: bool
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.faults.followed import settings_of
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_soak
 from tests.wait import wait_until
 from walbridge.check.finding import Finding, Severity
 from walbridge.check.verb import all_findings
@@ -53,7 +54,7 @@ def barriers_of(producer: ProducerUnderTest, name: str) -> list[str]:
     return [kind for kind in kinds if kind != "shape"][2:]
 
 
-@pytest.mark.parametrize("while_running", [True, False])
+@pytest.mark.parametrize("while_running", [in_soak(True), False])
 def test_table_that_was_out_of_the_publication_is_copied_again_and_the_others_flow(
     following: ProducerUnderTest, while_running: bool
 ) -> None:
@@ -180,7 +181,7 @@ def rewritable(producer: ProducerUnderTest) -> ProducerUnderTest:
     return producer
 
 
-@pytest.mark.parametrize("how", ["running", "stopped", "changed at once"])
+@pytest.mark.parametrize("how", [in_soak("running"), in_soak("stopped"), "changed at once"])
 def test_table_that_is_rewritten_is_copied_again_and_one_whose_values_stay_is_not(
     rewritable: ProducerUnderTest, how: str
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.faults.topic_life import TopicLife
 from tests.fix_producer import ProducerUnderTest, Running, refusal_of
+from tests.in_soak import in_soak
 from tests.wait import wait_until
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.topics import data_topic
@@ -89,7 +90,12 @@ LOSSES: dict[str, tuple[Callable[[TopicLife, str], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+def losses(*in_each_run: str) -> pytest.MarkDecorator:
+    """All of them in ``make soak``."""
+    return pytest.mark.parametrize("loss", [loss if loss in in_each_run else in_soak(loss) for loss in LOSSES])
+
+
+@losses("deleted", "made anew with other partitions")
 def test_topic_that_was_lost_while_nobody_wrote_is_another_one_after_the_start(
     following: ProducerUnderTest, life: TopicLife, loss: str
 ) -> None:
@@ -104,7 +110,7 @@ def test_topic_that_was_lost_while_nobody_wrote_is_another_one_after_the_start(
     assert life.count(topic(following)) == count, "it is left as it is"
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@losses("deleted", "grown")
 def test_topic_that_is_lost_under_the_producer_is_another_one_and_nothing_is_written_to_it(
     following: ProducerUnderTest, life: TopicLife, loss: str
 ) -> None:
@@ -118,7 +124,7 @@ def test_topic_that_is_lost_under_the_producer_is_another_one_and_nothing_is_wri
     assert why in running.log
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@losses("made anew")
 def test_topic_that_is_lost_under_an_idle_producer_is_noticed_without_a_row(
     following: ProducerUnderTest, life: TopicLife, loss: str
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.faults.tables.test_unsaid_rows import act, check_copied
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_soak
 from tests.postgres_versions import MAJORS
 from tests.wait import wait_until
 
@@ -79,7 +80,7 @@ def test_table_with_a_column_of_a_type_that_was_altered_behind_it_is_copied_agai
     check_copied(producer, running, {name: what not in KEPT for name, what in tables.items()})
 
 
-@pytest.mark.parametrize("major", [12, 0])
+@pytest.mark.parametrize("major", [in_soak(12), 0])
 def test_type_that_is_altered_by_who_had_written_before_the_column_came_has_its_table_copied_again(
     producer: ProducerUnderTest, producer_on: Callable[[int], ProducerUnderTest], major: int
 ) -> None:

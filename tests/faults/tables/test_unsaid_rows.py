@@ -10,6 +10,7 @@ import pytest
 from tests.faults.followed import settings_of, states_by_name
 from tests.faults.tables.test_table_trouble import barriers_of, states
 from tests.fix_producer import ProducerUnderTest, Running
+from tests.in_soak import in_soak
 from tests.postgres_versions import MAJORS
 from tests.source_rows import comparable, source_rows
 from tests.wait import wait_until
@@ -131,7 +132,7 @@ def tell_partitions(producer: ProducerUnderTest, acts: Mapping[str, str], how: s
     producer.check_equal()
 
 
-@pytest.mark.parametrize("how", ["running", "stopped", "changed at once"])
+@pytest.mark.parametrize("how", ["running", in_soak("stopped"), in_soak("changed at once")])
 def test_root_is_copied_again_when_rows_came_or_went_with_partitions(producer: ProducerUnderTest, how: str) -> None:
     """Partitions that were made as such, or were empty, cost nothing."""
     tell_partitions(producer, MOVED | CONCURRENTLY, how)
@@ -146,7 +147,7 @@ def test_partitions_come_and_go_on_each_version(producer_on: Callable[[int], Pro
     tell_partitions(producer_on(major), acts | (EMPTY if major < 15 else {}), "running")
 
 
-@pytest.mark.parametrize("how", ["running", "stopped", "changed at once"])
+@pytest.mark.parametrize("how", [in_soak("running"), in_soak("stopped"), "changed at once"])
 def test_table_whose_labels_or_attributes_read_otherwise_is_copied_again(producer: ProducerUnderTest, how: str) -> None:
     """A new label costs nothing: no row holds it yet."""
     acts = {f"{held}_{what}": (held, act) for held in HELD for what, act in (("r", RENAMED), ("l", LABELLED))}
@@ -247,8 +248,10 @@ UNSENT = {
 }
 
 
-@pytest.mark.parametrize("while_running", [True, False])
-@pytest.mark.parametrize("kind", UNSENT)
+@pytest.mark.parametrize(
+    ("kind", "while_running"),
+    [("unlogged", True), ("set unlogged", False), in_soak("unlogged", False), in_soak("set unlogged", True)],
+)
 def test_root_is_not_current_while_a_partition_of_it_is_never_sent(
     producer: ProducerUnderTest, kind: str, while_running: bool
 ) -> None:
