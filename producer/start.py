@@ -153,7 +153,7 @@ def former_progress(settings: Settings, admin: TopicAdmin) -> Progress | None:
     if settings.formerly is None:
         return None
     former = settings.model_copy(update={"name": settings.formerly, "formerly": None})
-    is_there = progress_topic(former.name) in admin.partition_counts()
+    is_there = admin.partition_counts_of([progress_topic(former.name)])
     progress = read_progress(former) if is_there else None
     if progress is None:
         raise OperatorError(

@@ -13,6 +13,7 @@ from walbridge.runtime.reports.own_process import is_alive
 from walbridge.schemas.control.run_record import JOB, PRODUCER, VERIFIER, LastWords, Run, last_words
 from walbridge.schemas.errors import WalbridgeError
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import status_topic
 
 
 def producer_words(settings: Settings) -> LastWords:
@@ -53,7 +54,8 @@ def job_words(settings: Settings) -> LastWords:
 
 def _in_kafka(settings: Settings, program: str) -> LastWords:
     try:
-        found = newest_runs(settings, TopicAdmin(settings).partition_counts(), program)
+        topics = TopicAdmin(settings).partition_counts_of([status_topic(settings.name)])
+        found = newest_runs(settings, topics, program)
     except WalbridgeError:
         return _left_alone(settings, program)
     return _words(settings, program, *found)

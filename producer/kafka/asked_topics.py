@@ -11,6 +11,7 @@ from walbridge.schemas.errors import KafkaAway, OperatorError
 
 AWAY = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 DELETED = KafkaError.UNKNOWN_TOPIC_OR_PART
+_UNSEEN = (DELETED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 class AskedTopics:
@@ -42,6 +43,16 @@ class AskedTopics:
             else:
                 found[name] = TopicFound(str(topic.topic_id)[:TOPIC_ID_LENGTH], len(topic.partitions))
         return found
+
+
+def seen_partition_count(asked: "Future[TopicDescription]") -> int:
+    """0: there is no such topic, or we may not see it."""
+    try:
+        return len(asked.result().partitions)
+    except KafkaException as error:
+        if error.args[0].code() in _UNSEEN:
+            return 0
+        raise
 
 
 def unanswered(what: str, reason: KafkaError) -> KafkaAway | OperatorError:

@@ -47,7 +47,7 @@ class StatusTopic:
             KafkaAway: no answer in time, or the broker refuses, or there is no such topic: who only ends makes none.
         """
         if self._client is None:
-            if self._topic not in TopicAdmin(self._settings).partition_counts():
+            if not TopicAdmin(self._settings).partition_counts_of([self._topic]):
                 raise KafkaAway(f"there is no topic {self._topic}")
             with refusing_properties(self._settings):
                 self._client = Producer(self._config())

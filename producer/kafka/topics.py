@@ -7,7 +7,7 @@ so a difference stops the start.
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from walbridge.producer.kafka.asked_topics import AWAY, AskedTopics, unanswered
+from walbridge.producer.kafka.asked_topics import AWAY, AskedTopics, seen_partition_count, unanswered
 from walbridge.producer.kafka.client_config import admin_client
 from walbridge.producer.kafka.topic_specs import SEGMENT, SIZE, TopicSpec, may_stay
 from walbridge.runtime.back_off import BackOff
@@ -57,7 +57,8 @@ class TopicAdmin:
         self._heard: deque[KafkaError] = deque(maxlen=1)
 
     def partition_counts(self) -> dict[str, int]:
-        """Every topic of the broker with its partition count.
+        """Every topic of the broker with its partition count: megabytes where there are ten thousand. Whoever knows
+        the names asks ``partition_counts_of``.
 
         Raises:
             RetryableError: no broker answers.
@@ -67,6 +68,21 @@ class TopicAdmin:
         except KafkaException as error:
             raise self._away(error.args[0]) from None
         return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
+
+    def partition_counts_of(self, names: Collection[str]) -> dict[str, int]:
+        """These topics with their partition counts; without those that do not exist, or that we may not see.
+
+        Raises:
+            RetryableError: no broker answers.
+        """
+        if not names:
+            return {}
+        try:
+            asked = self._admin.describe_topics(TopicCollection(sorted({*names})), request_timeout=CONTACT_TIMEOUT_S)
+            found = {name: seen_partition_count(future) for name, future in asked.items()}
+        except KafkaException as error:
+            raise self._away(error.args[0]) from None
+        return {name: count for name, count in found.items() if count}
 
     def _hear(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
@@ -107,7 +123,7 @@ class TopicAdmin:
             OperatorError: a setting or partition count differs, or creation is refused.
         """
         wanted = {spec.name: spec for spec in specs}
-        existing = self.partition_counts()
+        existing = self.partition_counts_of(wanted)
         for some in _portions(spec for name, spec in wanted.items() if name not in existing):
             self._create(some)
             self._wait_for({spec.name for spec in some})
@@ -149,7 +165,7 @@ class TopicAdmin:
         Whoever asks before that begins again, so this is no guarantee, and gives up in silence.
         """
         deadline_s, due = time.monotonic() + REQUEST_TIMEOUT_S, BackOff(first_s=0.02, max_s=0.5)
-        while not made <= self.partition_counts().keys() and time.monotonic() < deadline_s:
+        while not made <= self.partition_counts_of(made).keys() and time.monotonic() < deadline_s:
             time.sleep(due.pause_s)
             due.grow()
 
@@ -160,7 +176,7 @@ class TopicAdmin:
             RetryableError: no broker answers.
         """
         present = list(specs)
-        yield from _partition_faults(present, self.partition_counts())
+        yield from _partition_faults(present, self.partition_counts_of([spec.name for spec in present]))
         yield from self._config_faults(present, {}, {})
 
     def _check_config(self, specs: list[TopicSpec]) -> None:

@@ -168,12 +168,13 @@ class TableTopics:
         Raises:
             OperatorError: one differs from what its events were written with.
         """
-        counts = self._admin.partition_counts()
+        announced = list(records)
+        counts = self._admin.partition_counts_of({record.topic for record in announced})
         found = {
             (record.topic, record.key_schema_id is not None): DataTopic(
                 record.topic, counts.get(record.topic, record.partition_count)
             )
-            for record in records
+            for record in announced
         }
         self._admin.check(self._spec(topic, has_key) for topic, has_key in found)
         self._ensured |= found

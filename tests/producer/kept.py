@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -171,6 +171,9 @@ class Admin:
 
     def partition_counts(self) -> dict[str, int]:
         return self.counts
+
+    def partition_counts_of(self, names: Collection[str]) -> dict[str, int]:
+        return {name: self.counts[name] for name in names if name in self.counts}
 
     def ask(self, names: Iterable[str]) -> AskedTopics:
         asked = list(names)

@@ -6,7 +6,7 @@ Session, OpenBatch, Publisher, ProgressTracker, ReplicationStream, Tables.
 """
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from types import SimpleNamespace
@@ -90,6 +90,11 @@ class Admin:
     def partition_counts(self) -> dict[str, int]:
         """As ``TopicAdmin.partition_counts``."""
         return dict(self._broker.partition_counts)
+
+    def partition_counts_of(self, names: Collection[str]) -> dict[str, int]:
+        """As ``TopicAdmin.partition_counts_of``."""
+        counts = self._broker.partition_counts
+        return {name: counts[name] for name in names if name in counts}
 
     def check(self, specs: Iterable[TopicSpec]) -> None:
         """Nobody changes a setting."""

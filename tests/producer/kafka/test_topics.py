@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from walbridge.schemas.settings import Settings
 
 SPEC = TopicSpec("p.cuts", 1, {"cleanup.policy": "delete"})
 NOT_ALLOWED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+NOT_THERE = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
 def settings(**client: str) -> Settings:
@@ -35,25 +37,33 @@ class Answer:
         raise KafkaException(self._error)
 
 
-def admin_that_answers(error: KafkaError, topics: tuple[str, ...] = ()) -> TopicAdmin:
+def admin_that_answers(error: KafkaError) -> TopicAdmin:
     """A client to which every request about a topic comes back with this error."""
 
     def failed(asked: Any, **_: object) -> dict[Any, Answer]:
-        names = [getattr(each, "topic", each) for each in asked] if isinstance(asked, list) else ["p.cuts"]
+        names = [getattr(each, "topic", each) for each in asked] if isinstance(asked, list) else asked.topic_names
         return {name: Answer(error) for name in names}
 
     admin = TopicAdmin(settings())
-    known = {name: SimpleNamespace(partitions={0: None}, error=None) for name in topics}
     admin._admin = cast(
         Any,
         SimpleNamespace(
             describe_topics=failed,
             describe_configs=failed,
             create_topics=failed,
-            list_topics=lambda timeout: SimpleNamespace(topics=known),
         ),
     )
     return admin
+
+
+def only(topics: set[str]) -> Callable[..., dict[str, Any]]:
+    """Describes these topics, as they are then."""
+    there = SimpleNamespace(result=lambda: SimpleNamespace(partitions=[None]))
+
+    def described(asked: Any, **_: object) -> dict[str, Any]:
+        return {name: there if name in topics else Answer(NOT_THERE) for name in asked.topic_names}
+
+    return described
 
 
 class Broker:
@@ -115,15 +125,15 @@ def test_many_topics_are_made_in_several_requests(partitions: int, at_once: int)
     """A controller refuses to make more than so much at once."""
     admin = admin_that_answers(NOT_ALLOWED)
     requests: list[list[str]] = []
-    known: dict[str, Any] = {}
+    known: set[str] = set()
 
     def made(topics: list[Any], **_: object) -> dict[str, Any]:
         requests.append([topic.topic for topic in topics])
-        known.update({topic.topic: SimpleNamespace(partitions={}, error=None) for topic in topics})
+        known.update(topic.topic for topic in topics)
         return {topic.topic: SimpleNamespace(result=lambda: None) for topic in topics}
 
     cast(Any, admin._admin).create_topics = made
-    cast(Any, admin._admin).list_topics = lambda timeout: SimpleNamespace(topics=known)
+    cast(Any, admin._admin).describe_topics = only(known)
     names = [f"p.t{n}" for n in range(700)]
     admin.ensure(TopicSpec(name, partitions, {"cleanup.policy": "delete"}) for name in names)
 
@@ -133,8 +143,24 @@ def test_many_topics_are_made_in_several_requests(partitions: int, at_once: int)
 
 def test_topic_that_somebody_made_between_look_and_making_is_looked_at() -> None:
     """I3: it may have another number of partitions."""
+    admin = admin_that_answers(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS))
+    cast(Any, admin._admin).describe_topics = only(set())
     with pytest.raises(KafkaAway, match=r"p\.cuts was made by somebody else just now"):
-        admin_that_answers(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS)).ensure([SPEC])
+        admin.ensure([SPEC])
+
+
+def test_topics_are_asked_for_by_name_whatever_else_the_broker_has() -> None:
+    """A list of all takes a busy cluster, and us, megabytes for each answer."""
+    admin = admin_that_answers(NOT_ALLOWED)
+    cast(Any, admin._admin).describe_topics = only({"p.cuts", "p.other"})
+
+    assert admin.partition_counts_of(["p.cuts", "p.gone"]) == {"p.cuts": 1}
+    assert admin.partition_counts_of([]) == {}
+
+
+def test_topic_that_we_may_not_see_is_told_when_it_is_made() -> None:
+    """Whether it is there is known then, and which right is missing."""
+    assert admin_that_answers(NOT_ALLOWED).partition_counts_of(["p.cuts"]) == {}
 
 
 @pytest.mark.parametrize(
@@ -234,12 +260,12 @@ def test_broker_that_is_not_trusted_is_told_as_such_with_whatever_code_the_clien
     """librdkafka raises a certificate that fails as either, by the moment at which it sees it."""
     admin = TopicAdmin(settings())
 
-    def silent(**_: object) -> None:
+    def silent(*_: object, **__: object) -> None:
         admin._hear(heard)
         raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
-    admin._admin = cast("Any", SimpleNamespace(list_topics=silent, poll=lambda _: admin._hear(heard)))
+    admin._admin = cast("Any", SimpleNamespace(describe_topics=silent, poll=lambda _: admin._hear(heard)))
     with pytest.raises(KafkaAway) as raised:
-        admin.partition_counts()
+        admin.partition_counts_of(["p.cuts"])
 
     assert type(raised.value) is kind
