@@ -194,10 +194,10 @@ def test_first_timestamp_without_a_zone_comes_to_a_table_that_executors_rewrite(
 
 
 @pytest.fixture(params=[False, True])
-def by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Appliers:
+def by(request: pytest.FixtureRequest, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Appliers:
     """delta-rs alone, and executors, which take tables of any size."""
     monkeypatch.setattr(appliers, "REWRITTEN_BYTES_MIN", 0)
-    return Appliers(BY_SPARK, request.getfixturevalue("spark")) if request.param else Appliers()
+    return Appliers(BY_SPARK, spark) if request.param else Appliers()
 
 
 LIMITED = [
