@@ -23,7 +23,7 @@ from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.errors import CutsLost, records_gone, sorting_errors
 from walbridge.spark_consumer.jvm.executors import executor_cores
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
-from walbridge.spark_consumer.kafka.few_records import FewRecords
+from walbridge.spark_consumer.kafka.few_records import FewRecords, PolledRecords
 from walbridge.spark_consumer.kafka.kafka_client import API_TIMEOUT_MS, KafkaClient, MissingTopics
 from walbridge.spark_consumer.kafka.large_records import (
     ONE_BY_ONE,
@@ -33,7 +33,6 @@ from walbridge.spark_consumer.kafka.large_records import (
     close_consumer,
     reading,
 )
-from walbridge.spark_consumer.kafka.polled_records import PolledRecords
 from walbridge.spark_consumer.kafka.ranges import RECORD, Range
 
 _PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "10000"}

@@ -20,12 +20,11 @@ from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.kafka import few_records, kafka_client, polled_records
+from walbridge.spark_consumer.kafka import few_records, kafka_client
 from walbridge.spark_consumer.kafka.change_reader import LARGE_BYTES, _fetch
-from walbridge.spark_consumer.kafka.few_records import FewRecords
+from walbridge.spark_consumer.kafka.few_records import FewRecords, PolledRecords
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.measures import sized, without_large
-from walbridge.spark_consumer.kafka.polled_records import PolledRecords
 from walbridge.spark_consumer.kafka.ranges import SIZED_RECORD, Range
 
 KEYED = [ColumnSpec("id", "int4", is_key=True), ColumnSpec("v")]
@@ -122,9 +121,7 @@ def test_poll_that_is_larger_or_told_in_other_words_is_left_to_spark(
 ) -> None:
     """I7, I9"""
     place = written(writer)[1].topic, 0
-    monkeypatch.setattr(
-        polled_records, attribute, 100 if attribute == "POLL_BYTES_MAX" else re.compile(b"no such text")
-    )
+    monkeypatch.setattr(few_records, attribute, 100 if attribute == "POLL_BYTES_MAX" else re.compile(b"no such text"))
 
     assert log.few({place: (0, log.ends([place])[place])}, ANY_SIZE) is None
 
