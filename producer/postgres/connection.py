@@ -6,6 +6,7 @@ the start-up ``options``, which win over those, pin them on both kinds: copy and
 print alike. Source: PostgreSQL ``libpqwalreceiver.c``, which pins them for the same reason.
 """
 
+import os
 import select
 import time
 from collections.abc import Callable
@@ -62,6 +63,8 @@ PINNED = {
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
 }
+_OF_VARIABLES = {"PGDATESTYLE": "datestyle", "PGTZ": "timezone"}
+"""Of these variables libpq sends what they say beside the options, and the server takes it instead."""
 PINNED_SINCE = {140000: {"idle_session_timeout": "0"}, 170000: {"transaction_timeout": "0"}}
 
 _START_POSTGRES = "start the server, or correct the address in [postgres] dsn; if it answered, its words above say why"
@@ -181,7 +184,9 @@ def _conninfo(dsn: str, application: str, **extra: str) -> str:
 
 
 def _later_pins(server_version: int) -> dict[str, str]:
-    return {n: v for since, pins in PINNED_SINCE.items() if server_version >= since for n, v in pins.items()}
+    """What is set once there is a session."""
+    by_version = {n: v for since, pins in PINNED_SINCE.items() if server_version >= since for n, v in pins.items()}
+    return by_version | {name: PINNED[name] for variable, name in _OF_VARIABLES.items() if variable in os.environ}
 
 
 def retry_at_start(

@@ -142,7 +142,7 @@ def by_text(message: str) -> OperatorError | RetryableError:
     if unfit := _UNFIT_DSN.search(first):
         return OperatorError(
             f"[postgres] dsn cannot be used: {unfit[0]}",
-            "correct that in [postgres] dsn, or in the service that it names",
+            "correct that in [postgres] dsn, in the service that it names, or in a variable PG… of this environment",
         )
     if "unsupported startup parameter" in message:
         return OperatorError(f"no replication through what answers there: {first}", _NO_POOLER)

@@ -1,0 +1,34 @@
+"""What is set for a role, or by libpq's variables, changes no byte of what a connection of ours reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fix_postgres import Database
+from walbridge.producer.postgres.connection import connect_sql, connect_walsender, walsender_query
+
+VARIABLES = {
+    "PGDATESTYLE": "German",
+    "PGTZ": "Asia/Kolkata",
+    "PGOPTIONS": "-c extra_float_digits=0",
+    "PGCLIENTENCODING": "LATIN1",
+}
+PRINTED = (
+    "SELECT timestamptz '2026-02-01 12:00+00' AS at, date '2026-02-01' AS day, 0.1::float8 + 0.2 AS sum, 'é€' AS text"
+)
+AS_EVER = {"at": "2026-02-01 12:00:00+00", "day": "2026-02-01", "sum": "0.30000000000000004", "text": "é€"}
+
+
+def test_variables_of_libpq_change_nothing_that_is_read(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I8: a walsender prints by its session's settings what goes into Kafka."""
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    walsender = connect_walsender(database.dsn)
+    try:
+        assert walsender_query(walsender, PRINTED) == [AS_EVER]
+    finally:
+        walsender.finish()
+    with connect_sql(database.dsn) as connection:
+        texts = ", ".join(f"{name}::text" for name in AS_EVER)
+        (row,) = connection.execute(f"SELECT {texts} FROM ({PRINTED}) AS printed").fetchall()
+    assert row == tuple(AS_EVER.values())
