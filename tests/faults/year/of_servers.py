@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 from tests.faults.refusals.test_guards_server import copy_cluster, replace_cluster
-from tests.faults.year.year_stage import BUSY, YearStage
+from tests.faults.year.year_stage import YearStage
 from tests.wait import wait_until
 
 
@@ -63,13 +63,3 @@ def failed_over(stage: YearStage) -> None:
     server.start()
     stage.database.execute("SELECT pg_promote()")
     wait_until(lambda: not stage.database.value("SELECT pg_is_in_recovery()"), "the end of recovery")
-
-
-def registry_away(stage: YearStage) -> None:
-    """While a table gets another schema."""
-    registry = stage.registered()
-    stage.play(2)
-    registry.kill()
-    stage.database.execute(f"ALTER TABLE {BUSY} ADD unregistered_{stage.dice.randrange(10**6)} int DEFAULT 1")
-    stage.play(6)
-    registry.start()

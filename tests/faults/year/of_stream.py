@@ -49,11 +49,3 @@ def slot_invalidated(stage: YearStage) -> None:
     wait_until(is_lost, "the slot to be lost")
     execute("ALTER SYSTEM RESET max_slot_wal_keep_size")
     execute("SELECT pg_reload_conf()")
-
-
-def publication_renamed(stage: YearStage) -> None:
-    """And back, once somebody notices."""
-    stage.database.execute("ALTER PUBLICATION walbridge RENAME TO mistaken")
-    stage.database.execute("UPDATE pgbench_branches SET filler = 'in a publication of another name'")
-    back = "ALTER PUBLICATION mistaken RENAME TO walbridge"
-    stage.attendant.knows("publication", lambda: stage.database.execute(back))

@@ -15,7 +15,6 @@ from confluent_kafka.admin import (
 from tests.faults.year.year_stage import BUSY, YearStage
 
 ANSWER_S = 60.0
-FORMATS = ('"json"', '"confluent"', '"single-object"')
 
 
 def topic_deleted(stage: YearStage) -> None:
@@ -62,25 +61,10 @@ def topic_takes_less(stage: YearStage) -> None:
     execute(f"UPDATE {BUSY} SET note = ({large}) WHERE aid = 1000000")
 
 
-def topic_of_all_deleted(stage: YearStage) -> None:
-    """One that every table needs."""
-    topic, admin = f"{stage.pipeline}.{stage.dice.choice(('metadata', 'cuts', 'progress'))}", _admin(stage)
-    admin.delete_topics([topic])[topic].result(ANSWER_S)
-
-
 def topic_of_runs_deleted(stage: YearStage) -> None:
     """Which only tells whether programs run."""
     topic, admin = f"{stage.pipeline}.status", _admin(stage)
     admin.delete_topics([topic])[topic].result(ANSWER_S)
-
-
-def format_changed(stage: YearStage) -> None:
-    """All tables come again, in other topics."""
-    chosen = stage.dice.choice(FORMATS)
-    if chosen == '"confluent"':
-        stage.registered()
-    stage.producer.stop()
-    stage.attendant.set("topics", "format", chosen)
 
 
 def _set(stage: YearStage, topic: str, name: str, value: str) -> None:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from tests.faults.year.year_servers import Access, LakeDisk
 from tests.fix_postgres import Database
 from tests.spark_consumer.program import environment
 from walbridge.embedded.kafka import KafkaBroker
-from walbridge.embedded.registry import SchemaRegistry
 
 HEAL_S = 420.0
 """As long as in the campaign: several copies and restarts of the job, on a machine that does much else."""
@@ -49,8 +47,6 @@ class YearStage:
         self.producer, self.job = self._new_producer(), self._new_job()
         self._pgbench = Pgbench(database, folder, rate=20)
         self._is_loaded = False
-        self._registry: SchemaRegistry | None = None
-        self._ends = ExitStack()
 
     def __enter__(self) -> YearStage:
         self.disk = LakeDisk(self.lake)
@@ -64,7 +60,6 @@ class YearStage:
         self._pgbench.end()
         self.producer.kill()
         self.job.kill()
-        self._ends.close()
         self.database.server.start()
         self.kafka.start()
         self.disk.close()
@@ -115,15 +110,6 @@ class YearStage:
         """In the settings, and the producer starts with them."""
         self.producer.stop()
         self.attendant.set("topics", "partitions", str(count))
-
-    def registered(self) -> SchemaRegistry:
-        """A registry that the pipeline's schemas are in."""
-        if self._registry is None:
-            self._registry = self._ends.enter_context(SchemaRegistry())
-            self.producer.stop()
-            self.attendant.set("topics", "registry_url", f'"{self._registry.url}"')
-            self.attendant.set("topics", "format", '"confluent"')
-        return self._registry
 
     def refused(self, module: str, environ: Mapping[str, str]) -> str:
         """What a second program says that ends for the first one's sake."""
