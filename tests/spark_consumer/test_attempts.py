@@ -113,7 +113,7 @@ def test_a_job_says_and_records_that_it_stopped_before_it_lets_its_jvm_go(monkey
     monkeypatch.setattr(program, "preflight", lambda *_: None)
     monkeypatch.setattr(program, "spark_session", lambda _: MagicMock())
     monkeypatch.setattr(program, "stopping_with_jvm", stopping_with_jvm)
-    monkeypatch.setattr(program, "told_if_jvm_ends", lambda _: nullcontext())
+    monkeypatch.setattr(program, "naming_jvm_end", lambda _: nullcontext())
     monkeypatch.setattr(program, "_Attempts", MagicMock())
     monkeypatch.setattr(program, "stop_session", lambda _: told.append("session stopped"))
     monkeypatch.setattr(program, "set_on_stop_signals", lambda _: None)

@@ -98,7 +98,7 @@ class Lake:
     def __post_init__(self) -> None:
         self.plans = Plans(self.manifest)
         parts = cast(CutsSource, self.source), cast(PlanRunner, self.plans)
-        metrics = cast(JobMetrics, SimpleNamespace(found=lambda row: None))
+        metrics = cast(JobMetrics, SimpleNamespace(found=lambda row, published_by: None))
         self.resumption = Resumption(Settings(name=self.name), *parts, metrics)
 
     def state(self, end: int = END) -> LakeState:
