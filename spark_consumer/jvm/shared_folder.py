@@ -16,9 +16,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.spark_consumer.errors import java_cause, sorted_error
-from walbridge.spark_consumer.jvm.executors import is_cluster
+from walbridge.spark_consumer.jvm.executors import executor_cores, is_cluster
 
 log = structlog.get_logger()
 
@@ -28,14 +28,24 @@ LINES = 4
 
 
 def executors_write(spark: SparkSession, path: str) -> bool:
-    """Whether executors and the driver share the lake. A path on an object store is none that can be tried: False."""
+    """Whether executors and the driver share the lake. A path on an object store is none that can be tried: False.
+
+    Raises:
+        RetryableError: there is no executor that could try it.
+    """
     if "://" in path:
         return False
     if not is_cluster(spark):
         return True
 
     def write(folder: str) -> None:
-        spark.range(0, LINES, 1, LINES).selectExpr("cast(id AS string) AS value").write.text(f"file://{folder}")
+        try:
+            spark.range(0, LINES, 1, LINES).selectExpr("cast(id AS string) AS value").write.text(f"file://{folder}")
+        except (PySparkException, Py4JJavaError) as error:
+            if executor_cores(spark):
+                raise
+            # Says nothing of the folder, and the job would keep the answer for as long as it runs.
+            raise RetryableError("Spark has no executor that could try whether it writes to the lake") from error
 
     if reason := reason_against(write, Path(path)):
         log.warning("executors do not write to the lake: the driver writes all rows", path=path, reason=reason)

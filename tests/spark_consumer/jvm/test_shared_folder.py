@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from walbridge.schemas.errors import RetryableError
+from walbridge.spark_consumer.jvm import shared_folder
 from walbridge.spark_consumer.jvm.shared_folder import LINES, executors_write, reason_against
 
 
@@ -57,6 +61,20 @@ def test_text_of_a_job_that_fails_is_not_shown(tmp_path: Path) -> None:
     reason = reason_against(write, tmp_path)
 
     assert reason == "a file of the lake, or a scratch file, cannot be written or read: Read-only file system"
+
+
+@pytest.mark.parametrize("cores", [[], [2]])
+def test_nothing_is_said_of_the_folder_while_no_executor_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: list[int]
+) -> None:
+    """The answer holds for as long as the job runs."""
+    monkeypatch.setattr(shared_folder, "is_cluster", lambda _: True)
+    monkeypatch.setattr(shared_folder, "executor_cores", lambda _: cores)
+    spark = MagicMock()
+    spark.range.side_effect = PySparkException("cancelled")
+
+    with nullcontext() if cores else pytest.raises(RetryableError):
+        assert executors_write(spark, str(tmp_path)) is False
 
 
 @pytest.mark.parametrize(("path", "shared"), [("/lake", True), ("s3://bucket/lake", False)])
