@@ -20,7 +20,8 @@ from itertools import takewhile
 from walbridge.producer.errors.tables import column_uncertain
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
-from walbridge.producer.relations.columns.number_ranges import Ranges, fit, number_ranges
+from walbridge.producer.relations.columns.number_ranges import Ranges, fit, narrowed, number_ranges
+from walbridge.producer.relations.columns.types_kept import of_type
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import FIRST_USER_OID
 
@@ -76,8 +77,10 @@ def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Se
     came_and_went = candidates - {column.attnum for column in facts.columns}
     # New columns that the relation does not have under the names that they have by now.
     renamed = {each.attnum for each in facts.columns if not each.is_generated} & candidates - {*numbers}
+    free = _candidates(facts, versions) or set()
+    typed = narrowed(ranges, [of_type(each.type_oid, free, facts, versions[-1]) for each in relation.columns])
     found = []
-    for column, number, may_be in zip(relation.columns, numbers, ranges, strict=True):
+    for column, number, may_be, as_typed in zip(relation.columns, numbers, ranges, typed, strict=True):
         others = {*may_be} - {number}
         if not others:
             continue
@@ -88,7 +91,8 @@ def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Se
         elif number in recorded:
             is_uncertain = False
         else:
-            is_uncertain = was_any and before is not None and before not in may_be
+            is_renamed = not ({*as_typed} - {number}).isdisjoint(newest.values())
+            is_uncertain = is_renamed and before is not None and before not in may_be
             is_uncertain |= not others.isdisjoint(came_and_went) or any(each < number for each in others & renamed)
         if is_uncertain:
             found.append(column.name)
@@ -202,7 +206,8 @@ def _ranges(relation: Relation, facts: TableFacts | None, versions: Sequence[Rel
     if candidates is None or facts is None:
         return None
     by_name, kept = {*_by_name(relation, facts)} - {None}, _kept(facts, versions)
-    if not by_name <= candidates and kept <= by_name:
+    others = by_name - candidates - {each.attnum for each in facts.columns if each.is_generated}
+    if others and kept <= by_name:
         return None
     return number_ranges(len(relation.columns), candidates, kept)
 

@@ -207,7 +207,7 @@ NOTICED = {
         test_column_matching.test_numbers_that_contradict_the_order_are_not_taken_over_recorded_ones,
     ),
     "numbers by order contradict the catalogue": Noticed(
-        Mutant(column_matching._ranges, "not by_name <= candidates and kept <= by_name", "False"),
+        Mutant(column_matching._ranges, "others and kept <= by_name", "False"),
         test_column_matching.test_column_that_is_published_later_than_others_has_its_own_number,
     ),
     "names count before the order of numbers": Noticed(

@@ -36,6 +36,25 @@ def number_ranges(count: int, candidates: Collection[int], kept: Collection[int]
     return found
 
 
+def narrowed(ranges: Ranges, allowed: Sequence[Collection[int]]) -> Ranges:
+    """What is left of the ranges where each column has allowed numbers only, in their order; all of it where that
+    leaves a column none."""
+    found = [[each for each in may_be if each in own] for may_be, own in zip(ranges, allowed, strict=True)]
+    below = 0
+    for place, may_be in enumerate(found):
+        found[place] = [each for each in may_be if each > below]
+        if not found[place]:
+            return ranges
+        below = found[place][0]
+    above = below + max((each[-1] for each in ranges), default=0)
+    for place in reversed(range(len(found))):
+        found[place] = [each for each in found[place] if each < above]
+        if not found[place]:
+            return ranges
+        above = found[place][-1]
+    return [*found]
+
+
 def fit(numbers: Sequence[int | None], candidates: Collection[int], kept: Collection[int]) -> bool:
     """Whether the columns may have these numbers together, None being any."""
     ordered, must = sorted(candidates), sorted(kept)

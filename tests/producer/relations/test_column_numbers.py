@@ -250,6 +250,18 @@ def test_number_is_the_columns_own_though_its_name_is_another_ones_by_now(
     assert uncertain_columns(announcement("d", "id", *told), now, recorded(before)) == []
 
 
+@pytest.mark.parametrize(("type_oid", "uncertain"), [(TEXT, []), (INT4, ["a"])])
+def test_column_made_again_with_another_type_is_none_that_was_renamed(type_oid: int, uncertain: list[str]) -> None:
+    """With the type of ``b`` it could be that, renamed for a while: ``b`` would have been ``a`` then."""
+    before = announcement("d", "id", "a", "b"), catalogue(("id", 1), ("a", 2), ("b", 3), last=3)
+    made, relation = catalogue(("id", 1), ("b", 3), ("a", 4), last=4), announcement("d", "id", "b", "a")
+    now = replace(made, columns=(*made.columns[:2], replace(made.columns[2], type_oid=type_oid)))
+    told = replace(relation, columns=(*relation.columns[:2], replace(relation.columns[2], type_oid=type_oid)))
+
+    assert numbers_of(told, now, recorded(before)) == [1, 3, 4]
+    assert uncertain_columns(told, now, recorded(before)) == uncertain
+
+
 def test_numbers_are_those_of_the_catalogue_where_all_columns_are_as_they_are_now() -> None:
     """A look at a table that nobody writes tells them so: ``c`` has the name of ``b``, which is gone, and another one
     came."""
