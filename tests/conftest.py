@@ -48,6 +48,9 @@ hypothesis.settings.load_profile("walbridge")
 def pytest_configure(config: pytest.Config) -> None:
     # A run in the background inherits SIGINT as ignored, and so would the programs under test.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # One by nohup, SIGHUP: what is handled here is not inherited, and outlives a terminal as well.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
     # Several programs run at a time, beside those of whoever runs the tests.
     for port in ("PRODUCER_PORT", "JOB_PORT", "VERIFY_PORT"):
         os.environ.setdefault(f"WALBRIDGE_METRICS__{port}", "0")

@@ -34,7 +34,7 @@ def test_terminal_that_is_closed_is_outlived_by_what_was_started_to_outlive_it()
     """By nohup, which has SIGHUP ignored."""
     closed = "import time\nos.kill(os.getpid(), 1)\ntime.sleep(0.5)\nos._exit(3)\n"
 
-    assert _code_after(None, closed, begin="import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)") == 3
+    assert _code_after(None, closed, "SIG_IGN") == 3
     assert _code_after(None, closed) == 7
 
 
@@ -45,7 +45,9 @@ def test_stop_that_comes_while_the_main_thread_holds_the_lock_of_the_event_does_
     assert _code_after(None, for_a_while) == 7
 
 
-def _code_after(number: signal.Signals | None, main: str, begin: str = "") -> int:
+def _code_after(number: signal.Signals | None, main: str, hang_up: str = "SIG_DFL") -> int:
+    """``hang_up``: what SIGHUP is to the program, whatever it is to who runs the tests."""
+    begin = f"import signal\nsignal.signal(signal.SIGHUP, signal.{hang_up})"
     program = [sys.executable, "-c", begin + _PROGRAM.format(main=main)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
         try:
