@@ -129,7 +129,7 @@ class CutsSource:
             stream itself died.
         """
         batches = _Batches(
-            lambda records: on_cuts(partial(self._of_trigger, records)), (lambda: 0.0) if once else wait_s
+            lambda begins_there: on_cuts(partial(self._of_trigger, begins_there)), (lambda: 0.0) if once else wait_s
         )
         query = self._start(start_offset, batches, once)
         watch_s = WATCH_ONCE_S if once else WATCH_S
@@ -146,13 +146,13 @@ class CutsSource:
             with sorting_errors():
                 raise died
 
-    def _of_trigger(self, records: DataFrame | None, start: int) -> Iterator[Cuts]:
-        """The cuts from ``start`` on. ``records``: the trigger's own, where they are sure to begin there or before, so
+    def _of_trigger(self, begins_there: bool, start: int) -> Iterator[Cuts]:
+        """The cuts from ``start`` on. ``begins_there``: the trigger's own records are sure to begin there or before, so
         that there is nothing to be asked first. They are not read: a job of Spark's takes longer than all else that
         comes before a small plan."""
         place = self._topic, 0
         end = self._log.ends([place])[place]
-        if records is None or end - start > LARGE_OFFSETS_PER_READ:
+        if not begins_there or end - start > LARGE_OFFSETS_PER_READ:
             yield from self.read(start, end)
         elif start < end:
             yield self._slice(start, end)
@@ -211,14 +211,14 @@ class _Batches:
     """What the stream calls. It never raises into the stream: the failure is kept as it is, and
     later batches are ignored, which loses nothing since the checkpoint decides nothing."""
 
-    def __init__(self, act: Callable[[DataFrame | None], None], wait_s: Callable[[], float]) -> None:
+    def __init__(self, act: Callable[[bool], None], wait_s: Callable[[], float]) -> None:
         self._act, self._wait_s = act, wait_s
         self._is_first = True
         self._running = threading.Lock()
         self.over = threading.Event()
         self.failure: BaseException | None = None
 
-    def receive(self, records: DataFrame, _batch_id: int) -> None:
+    def receive(self, _records: DataFrame, _batch_id: int) -> None:
         """One trigger. The first begins where the checkpoint says, each later one where the last ended.
 
         More may have come while it waited for its time: then its own records are not all there is.
@@ -229,7 +229,7 @@ class _Batches:
             if self.over.is_set():
                 return
             try:
-                self._act(None if self._is_first or wait_s else records)
+                self._act(not self._is_first and not wait_s)
                 self._is_first = False
             except BaseException as error:
                 self.failure = error
