@@ -21,7 +21,7 @@ from walbridge.producer.errors.tables import column_uncertain
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
 from walbridge.producer.relations.columns.number_ranges import Ranges, fit, narrowed, number_ranges
-from walbridge.producer.relations.columns.types_kept import of_type
+from walbridge.producer.relations.columns.types_kept import of_types
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import FIRST_USER_OID
 
@@ -73,12 +73,12 @@ def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Se
     newest = {each.name: each.attnum for each in versions[-1].table.columns}
     recorded = {column.attnum for version in versions for column in version.table.columns}
     numbers = column_numbers(relation, facts, versions)
-    candidates = {each for each in _candidates(facts, versions) or () if each not in recorded}
+    free = _candidates(facts, versions) or set()
+    candidates = free - recorded
     came_and_went = candidates - {column.attnum for column in facts.columns}
     # New columns that the relation does not have under the names that they have by now.
     renamed = {each.attnum for each in facts.columns if not each.is_generated} & candidates - {*numbers}
-    free = _candidates(facts, versions) or set()
-    typed = narrowed(ranges, [of_type(each.type_oid, free, facts, versions[-1]) for each in relation.columns])
+    typed = narrowed(ranges, of_types([each.type_oid for each in relation.columns], free, facts, versions[-1]))
     found = []
     for column, number, may_be, as_typed in zip(relation.columns, numbers, ranges, typed, strict=True):
         others = {*may_be} - {number}

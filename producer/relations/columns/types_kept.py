@@ -1,11 +1,11 @@
 """Which attribute numbers a column may have by its type. Pure.
 
-In: the type that is announced, the numbers that are free for it, the newest version, the catalogue. Out: those of them
-that are new, or had this type, or one that Postgres makes it without a rewrite, or have it by now. A rewrite is noticed
-by itself, and its table copied.
+In: the types that are announced, the numbers that are free for them, the newest version, the catalogue. Out: for each
+those that are new, or had this type, or one that Postgres makes it without a rewrite, or have it by now. A rewrite is
+noticed by itself, and its table copied.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from walbridge.producer.postgres.facts import TableFacts
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -17,11 +17,17 @@ cidr, timestamp with and without time zone under UTC, bit and varbit. Source: Po
 ``timestamp.c``."""
 
 
-def of_type(type_oid: int, numbers: Collection[int], facts: TableFacts, newest: RelationRecord) -> set[int]:
-    """Those of ``numbers`` that may be of this type."""
+def of_types(
+    type_oids: Sequence[int], numbers: Collection[int], facts: TableFacts, newest: RelationRecord
+) -> list[set[int]]:
+    """For each type those of ``numbers`` that may be of it."""
     before = {each.attnum: each.type_oid for each in newest.table.columns}
-    have = {each.attnum for each in facts.columns if each.type_oid == type_oid}
-    return {each for each in numbers if each in have or each not in before or _is_alike(before[each], type_oid)}
+    now = {each.attnum: each.type_oid for each in facts.columns}
+    found = {
+        wanted: {n for n in numbers if now.get(n) == wanted or n not in before or _is_alike(before[n], wanted)}
+        for wanted in {*type_oids}
+    }
+    return [found[wanted] for wanted in type_oids]
 
 
 def _is_alike(one: int, other: int) -> bool:
