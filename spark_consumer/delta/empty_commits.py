@@ -38,9 +38,7 @@ def refuse_empty_commits(uri: str, version: int) -> None:
         OSError: the log cannot be listed.
     """
     folder = local_folder(uri)
-    if folder is None:
-        return
-    if _is_whole(folder, version):
+    if folder is None or _is_whole(folder, version):
         return
     if empty := LogFiles.listed(files_in(folder)).empty_of(version):
         raise DamagedTable(f"{DAMAGED_LOG}: {empty_commits(empty)}")
