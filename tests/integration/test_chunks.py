@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from psycopg import sql
 
 from tests.fix_postgres import Database, new_database
+from tests.in_soak import others_in_soak
 from tests.integration.key_columns import TYPES_SQL, KeyedTable, drawn_table
 from tests.postgres_versions import MAJORS
 from walbridge.embedded.postgres import PostgresServer
@@ -31,9 +32,7 @@ IN_EACH_RUN = (MAJORS[0], MAJORS[-1])
 """The others take part in ``make soak``."""
 
 
-@pytest.fixture(
-    params=[pytest.param(major, marks=[] if major in IN_EACH_RUN else [pytest.mark.soak]) for major in MAJORS]
-)
+@pytest.fixture(params=others_in_soak(MAJORS, IN_EACH_RUN))
 def versioned(postgres_version: Callable[[int], PostgresServer], request: pytest.FixtureRequest) -> Iterator[Database]:
     with new_database(postgres_version(request.param)) as database:
         database.execute(TYPES_SQL)

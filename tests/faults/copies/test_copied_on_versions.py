@@ -8,6 +8,7 @@ import pytest
 
 from tests.faults.copies.test_table_copied import MADE, Habits, state_of
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import others_in_soak
 from tests.postgres_versions import MAJORS
 
 pytestmark = pytest.mark.fault
@@ -16,9 +17,7 @@ IN_EACH_RUN = (12,)
 TWO_PHASE_SINCE = 15
 
 
-@pytest.fixture(
-    params=[pytest.param(major, marks=[] if major in IN_EACH_RUN else [pytest.mark.soak]) for major in MAJORS]
-)
+@pytest.fixture(params=others_in_soak(MAJORS, IN_EACH_RUN))
 def producer(producer_on: Callable[[int], ProducerUnderTest], request: pytest.FixtureRequest) -> ProducerUnderTest:
     """One on each version, for ``following``."""
     made = producer_on(request.param)

@@ -16,7 +16,7 @@ from tests.faults.copies.test_table_without_copy import MADE as MADE_LONE
 from tests.faults.followed import settings_of, states_by_name, wait_until_current
 from tests.faults.kill_points import AGAIN, AGAIN_DONE, BESIDE, FIRST
 from tests.fix_producer import ProducerUnderTest
-from tests.in_soak import in_soak
+from tests.in_soak import in_soak, others_in_soak
 from tests.postgres_versions import MAJORS
 from tests.wait import wait_until
 from walbridge.init import initialise
@@ -54,9 +54,7 @@ def of_table(producer: ProducerUnderTest, name: str) -> TableProgress:
     return next(table for table in progress_of(producer).tables.values() if table.name == f"public.{name}")
 
 
-@pytest.fixture(
-    params=[pytest.param(major, marks=[] if major in IN_EACH_RUN else [pytest.mark.soak]) for major in MAJORS]
-)
+@pytest.fixture(params=others_in_soak(MAJORS, IN_EACH_RUN))
 def on_each(producer_on: Callable[[int], ProducerUnderTest], request: pytest.FixtureRequest) -> ProducerUnderTest:
     """One on each version."""
     producer = producer_on(request.param)

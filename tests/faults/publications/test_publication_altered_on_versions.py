@@ -10,6 +10,7 @@ import pytest
 from tests.faults.followed import wait_until_current
 from tests.faults.writer import Writer
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import others_in_soak
 from tests.postgres_versions import MAJORS
 from tests.wait import wait_until
 
@@ -29,9 +30,7 @@ class Three(Writer):
 
 
 @pytest.mark.feature("publications altered while they are followed")
-@pytest.mark.parametrize(
-    "major", [pytest.param(major, marks=[] if major in IN_EACH_RUN else [pytest.mark.soak]) for major in MAJORS]
-)
+@pytest.mark.parametrize("major", others_in_soak(MAJORS, IN_EACH_RUN))
 def test_tables_come_go_and_come_back_under_load_and_a_filter_changes(
     producer_on: Callable[[int], ProducerUnderTest], major: int
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.faults.followed import copy_all_again, settings_of
 from tests.fix_producer import ProducerUnderTest, refusal_of
+from tests.in_soak import others_in_soak
 from tests.postgres_versions import MAJORS
 from tests.wait import wait_until
 from walbridge.check.verb import all_findings
@@ -37,11 +38,7 @@ def made(producer: ProducerUnderTest) -> ProducerUnderTest:
 
 @pytest.mark.parametrize(
     "major",
-    [
-        pytest.param(major, marks=[] if major in IN_EACH_RUN else [pytest.mark.soak])
-        for major in MAJORS
-        if major < LEFT_OUT_SINCE
-    ],
+    others_in_soak([major for major in MAJORS if major < LEFT_OUT_SINCE], IN_EACH_RUN),
 )
 def test_change_under_a_name_that_was_not_there_asks_for_a_copy_of_all_tables_which_mends_it(
     producer_on: Callable[[int], ProducerUnderTest], major: int

@@ -9,6 +9,7 @@ import pytest
 from tests.faults.one_table import make_table
 from tests.faults.tables.test_table_renamed import check_equal, wait_until_named
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import others_in_soak
 from tests.postgres_versions import MAJORS
 
 pytestmark = pytest.mark.fault
@@ -16,9 +17,7 @@ IN_EACH_RUN = (12, 15)
 """The newest has the tests of ``test_table_renamed.py``."""
 
 
-@pytest.mark.parametrize(
-    "major", [pytest.param(major, marks=[] if major in IN_EACH_RUN else [pytest.mark.soak]) for major in MAJORS]
-)
+@pytest.mark.parametrize("major", others_in_soak(MAJORS, IN_EACH_RUN))
 def test_tables_of_a_renamed_schema_go_on_in_their_topics(
     producer_on: Callable[[int], ProducerUnderTest], major: int
 ) -> None:

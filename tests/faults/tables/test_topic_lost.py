@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.topic_life import TopicLife
 from tests.fix_producer import ProducerUnderTest, Running, refusal_of
-from tests.in_soak import in_soak
+from tests.in_soak import others_in_soak
 from tests.wait import wait_until
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.topics import data_topic
@@ -92,7 +92,7 @@ LOSSES: dict[str, tuple[Callable[[TopicLife, str], None], str]] = {
 
 def losses(*in_each_run: str) -> pytest.MarkDecorator:
     """All of them in ``make soak``."""
-    return pytest.mark.parametrize("loss", [loss if loss in in_each_run else in_soak(loss) for loss in LOSSES])
+    return pytest.mark.parametrize("loss", others_in_soak(LOSSES, in_each_run))
 
 
 @losses("deleted", "made anew with other partitions")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.tables.test_unsaid_rows import act, check_copied
 from tests.fix_producer import ProducerUnderTest
-from tests.in_soak import in_soak
+from tests.in_soak import in_soak, others_in_soak
 from tests.postgres_versions import MAJORS
 from tests.wait import wait_until
 
@@ -58,9 +58,7 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize(
-    "major", [pytest.param(major, marks=[] if major == MAJORS[0] else [pytest.mark.soak]) for major in MAJORS]
-)
+@pytest.mark.parametrize("major", others_in_soak(MAJORS, MAJORS[:1]))
 def test_table_with_a_column_of_a_type_that_was_altered_behind_it_is_copied_again(
     producer_on: Callable[[int], ProducerUnderTest], major: int
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.faults.followed import settings_of, states_by_name
 from tests.faults.tables.test_table_trouble import barriers_of, states
 from tests.fix_producer import ProducerUnderTest, Running
-from tests.in_soak import in_soak
+from tests.in_soak import in_soak, others_in_soak
 from tests.postgres_versions import MAJORS
 from tests.source_rows import comparable, source_rows
 from tests.wait import wait_until
@@ -138,9 +138,7 @@ def test_root_is_copied_again_when_rows_came_or_went_with_partitions(producer: P
     tell_partitions(producer, MOVED | CONCURRENTLY, how)
 
 
-@pytest.mark.parametrize(
-    "major", [pytest.param(major, marks=[] if major == 13 else [pytest.mark.soak]) for major in MAJORS if major > 12]
-)
+@pytest.mark.parametrize("major", others_in_soak([major for major in MAJORS if major > 12], [13]))
 def test_partitions_come_and_go_on_each_version(producer_on: Callable[[int], ProducerUnderTest], major: int) -> None:
     """Before 15 a session of the server that has decoded a change of a table does not notice that it was attached."""
     acts = MOVED | (CONCURRENTLY if major > 13 else {})
