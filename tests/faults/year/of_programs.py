@@ -8,6 +8,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
+from tests.faults.campaign.stage import Program
 from tests.faults.year.of_database import large_transaction
 from tests.faults.year.year_stage import YearStage
 from tests.format_1 import encode_format_1
@@ -56,21 +57,21 @@ def jvm_killed(stage: YearStage) -> None:
 
 def second_producer(stage: YearStage) -> None:
     """It waits in vain, and names the one that goes on."""
-    first = stage.producer.pid
-    words = stage.refused("walbridge.producer", {"WALBRIDGE_POSTGRES__START_TIMEOUT_S": "4"})
-    assert "has a producer" in words, words
-    stage.producer.keep_running()
-    assert stage.producer.pid == first, "the first one goes on"
+    _refused_beside(stage, stage.producer, "walbridge.producer", "POSTGRES", "has a producer")
 
 
 def second_job(stage: YearStage) -> None:
     """Likewise."""
     stage.settle("the load")
-    first = stage.job.pid
-    words = stage.refused("walbridge.spark_consumer", {"WALBRIDGE_LAKE__START_TIMEOUT_S": "4"})
-    assert "another job runs on this lake" in words, words
-    stage.job.keep_running()
-    assert stage.job.pid == first, "the first one goes on"
+    _refused_beside(stage, stage.job, "walbridge.spark_consumer", "LAKE", "another job runs on this lake")
+
+
+def _refused_beside(stage: YearStage, first: Program, module: str, section: str, why: str) -> None:
+    pid = first.pid
+    words = stage.refused(module, {f"WALBRIDGE_{section}__START_TIMEOUT_S": "4"})
+    assert why in words, words
+    first.keep_running()
+    assert first.pid == pid, "the first one goes on"
 
 
 def settings_contradict(stage: YearStage) -> None:
