@@ -47,7 +47,8 @@ _DEFINITE = frozenset(
     }
 )
 
-_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+_OF_A_FAILED_TRANSACTION = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT, KafkaError._STATE})
+"""What its records are answered with, and what the next one is refused with, whichever is heard first."""
 
 
 class Instance:
@@ -97,9 +98,9 @@ class Instance:
         return len(self._call("list_topics", topic, timeout_s).topics[topic].partitions)
 
     def failure(self, heard: KafkaError) -> KafkaError:
-        """Why the open transaction failed. Of its records the client says only that they were purged then; a second
-        begin is refused with the reason, and changes nothing."""
-        if heard.code() in _PURGED:
+        """Why the open transaction failed. Of its records the client says only that they were purged then, or that it
+        takes no more; a second begin is refused with the reason, and changes nothing."""
+        if heard.code() in _OF_A_FAILED_TRANSACTION:
             try:
                 self._call("begin_transaction")
             except KafkaException as error:

@@ -54,9 +54,9 @@ class Producer:
 
     def begin_transaction(self) -> None:
         self._world.step("begin_transaction")
+        self._raise_state()
         if self._in_transaction:
             raise failure(KafkaError._STATE)
-        self._raise_state()
         self._in_transaction = True
         self._added.clear()
 
@@ -155,7 +155,9 @@ class Producer:
         headers: Any = None,
     ) -> None:
         self._world.step("produce")
-        self._raise_state()
+        self._raise_fatal()
+        if self._state_error is not None:  # the client says only that, and the reason to a second begin
+            raise failure(KafkaError._STATE)
         if self._is_transactional and not self._in_transaction:
             raise failure(KafkaError._STATE)
         if self._is_transactional and (self._queued >= QUEUE_MAX or self._world.strikes("queue full")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 
 import pytest
@@ -197,3 +198,23 @@ def test_fatal_error_of_another_kind_leaves_the_client_to_be_purged() -> None:
 
     assert not dead.is_fenced
     assert client.called == ["abort_transaction", "purge", "poll"]
+
+
+def test_record_refused_by_a_failed_transaction_is_told_with_the_reason_of_the_failure(
+    kafka: KafkaBroker, pipeline_name: str
+) -> None:
+    """Whichever is heard first: the answer to the record that failed, or the refusal of the next."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
+    small = NewTopic(f"{pipeline_name}.small", 1, 1, config={"max.message.bytes": "1000"})
+    admin.create_topics([small])[small.topic].result(WAIT_S)
+    client = _client(kafka, pipeline_name)
+    failed = Instance(client)
+    failed.begin()
+    failed.produce(small.topic, os.urandom(5000))
+    assert client.flush(WAIT_S) == 0  # its answer has no callback, so nobody hears it
+
+    with pytest.raises(KafkaException) as refused:
+        failed.produce(small.topic, b"value")
+
+    assert refused.value.args[0].code() == KafkaError._STATE
+    assert failed.failure(refused.value.args[0]).code() == KafkaError.MSG_SIZE_TOO_LARGE
