@@ -41,6 +41,15 @@ def publication_gone(publications: Sequence[str], wanted: Sequence[str] | None =
     )
 
 
+def publication_renamed(publication: str, now: str) -> OperatorError:
+    """Changes are published under the name that it has when they are made."""
+    return StreamLost(
+        f"publication {publication}, which this pipeline follows, was renamed to {now}: changes since then did not "
+        "come",
+        first=f"ALTER PUBLICATION {quoted(now)} RENAME TO {quoted(publication)}",
+    )
+
+
 def publication_remade(publications: Sequence[str]) -> OperatorError:
     """It may read exactly as before, but no change was sent while it did not exist."""
     return StreamLost(

@@ -13,6 +13,7 @@ from walbridge.producer.errors.publications import (
     operations_missing,
     publication_gone,
     publication_remade,
+    publication_renamed,
 )
 from walbridge.producer.errors.topics import topic_gone, topic_remade
 from walbridge.producer.kafka.topic_found import TopicFound
@@ -205,13 +206,16 @@ def refuse_lost_publications(
         wanted: those that settings name, where it does not ask for them yet.
 
     Raises:
-        StreamLost: changes of all tables may be missing: one was dropped, or made again.
+        StreamLost: changes of all tables may be missing: one was dropped, renamed, or made again.
     """
     baseline = Baseline.of(progress)
     if baseline is None:
         return
     followed = [name for name in names if name in followed_names(progress, names)]
     if gone := [name for name in followed if name not in now.oids]:
+        renamed = [name for oid, name in sorted(now.others.items()) if oid in baseline.publications]
+        if len(gone) == len(renamed) == 1:
+            raise publication_renamed(gone[0], renamed[0])
         raise publication_gone(gone, wanted or None)
     if remade := [name for name in followed if now.oids[name] not in baseline.publications]:
         raise publication_remade(remade)

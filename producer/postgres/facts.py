@@ -53,7 +53,7 @@ class PublicationState:
     ``generated_columns``: "s" where stored ones are published without being named (18 and newer); of several
     publications ``combined_publications.generated_text``.
     ``names``: schema and table of each relation that was asked for and is there.
-    ``snapshot``: of a moment before.
+    ``snapshot``: of a moment before. ``others``: names by id of all other publications, where one asked for is missing.
     """
 
     oids: Mapping[str, int]
@@ -64,6 +64,7 @@ class PublicationState:
     oldest_xid: int = 0
     names: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     snapshot: str = ""
+    others: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

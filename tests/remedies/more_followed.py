@@ -60,8 +60,10 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     "test_database_whose_text_is_of_no_known_encoding_is_loaded_into_one_of_utf8": (
         "producer/errors/servers.py:not_utf8",
     ),
-    "tests/faults/refusals/test_refusals_postgres.py::test_publication_that_is_missing_empty_or_dropped_is_refused": (
+    "tests/faults/refusals/test_refusals_postgres.py::"
+    "test_publication_that_is_missing_empty_dropped_or_renamed_is_refused": (
         "producer/errors/publications.py:publication_gone",
+        "producer/errors/publications.py:publication_renamed",
         "producer/postgres/publications/new_publication.py:create_publication",
     ),
     "tests/faults/refusals/test_refusals_postgres.py::test_server_without_logical_wal_is_refused": (

@@ -33,6 +33,7 @@ _PUBLICATIONS = """
     SELECT pubname, oid, ARRAY[pubinsert, pubupdate, pubdelete, pubtruncate], {generated},
            ROW(oid, xmin)::text, txid_current_snapshot()::text
     FROM pg_publication WHERE pubname = ANY (%s) ORDER BY oid"""
+_OTHERS = "SELECT oid, pubname FROM pg_publication WHERE pubname <> ALL (%s)"
 _NOW = """
     SELECT pg_current_wal_insert_lsn()::text, txid_snapshot_xmin(txid_current_snapshot()),
            ARRAY(SELECT ROW(oid, xmin)::text FROM pg_publication WHERE pubname = ANY (%s) ORDER BY oid)"""
@@ -144,6 +145,7 @@ def publication_state(
         oldest_xid=oldest_xid,
         names={each: (namespace, name) for each, namespace, name, *_ in found},
         snapshot=there[0][-1] if there else "",
+        others={} if len(there) == len(set(names)) else dict(rows_of(connection, _OTHERS, (names,))),
     )
 
 

@@ -60,7 +60,7 @@ def test_role_without_rights_is_told_which(producer: ProducerUnderTest, make_dat
         producer.database.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
-def test_publication_that_is_missing_empty_or_dropped_is_refused(producer: ProducerUnderTest) -> None:
+def test_publication_that_is_missing_empty_dropped_or_renamed_is_refused(producer: ProducerUnderTest) -> None:
     make_table(producer)
     words = producer.refusal()
     assert "publication walbridge does not exist" in words
@@ -81,6 +81,11 @@ def test_publication_that_is_missing_empty_or_dropped_is_refused(producer: Produ
     first, _, then = words.partition("remedy: ")[2].strip().partition("; then ")
     assert then == COPY_ALL
     producer.database.execute(first.replace("...", "t"))
+    copy_all_again(producer)
+    producer.database.execute("ALTER PUBLICATION walbridge RENAME TO renamed; INSERT INTO t VALUES (3)")
+    words = producer.refusal()
+    assert "was renamed to renamed: changes since then did not come" in words
+    producer.database.execute(words.partition("remedy: ")[2].partition("; then ")[0])
     copy_all_again(producer)
 
 

@@ -127,6 +127,14 @@ def test_operations_that_do_not_come_are_refused() -> None:
     assert "SET (publish =" in refusal.value.remedy
 
 
+def test_publication_that_was_renamed_is_told_with_the_name_that_it_has_now() -> None:
+    """I7. Another that is there is not taken for it."""
+    names = {16399: "another", 16400: "renamed"}
+    with pytest.raises(StreamLost, match=r"publication walbridge, .*, was renamed to renamed: ") as lost:
+        refuse_lost_publications(FOLLOWED, ["walbridge"], replace(NOW, oids={}, others=names))
+    assert lost.value.remedy.startswith('ALTER PUBLICATION "renamed" RENAME TO "walbridge"; then ')
+
+
 FOLLOWED = replace(STREAMING, options={"publication_names": '"walbridge"'} | BASELINE.options, tables=TABLES)
 
 
