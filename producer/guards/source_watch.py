@@ -108,7 +108,7 @@ class SourceWatch:
             newest = self._tables.versions.newest(progress.tables)
             baseline = baseline.with_topics({each.table.relation_id: each.topic for each in newest})
             baseline, left = beside_others(progress, baseline, self._publications, self._state)
-            self._leaving.leave_at_once(left)
+            self._leaving.leave_with_next_cut(left)
             self.leave_first = bool(left)
             self._remember(baseline)
         self._tables.topics.remember(progress.options)
@@ -172,21 +172,21 @@ class SourceWatch:
             return
         now = self._state(progress.relation_ids)
         refuse_lost_publications(progress, self._publications, now, self._tables.awaited_publications)
-        gone = baseline.dropped(self._publications, now)
-        self._leaving.come_back(now.members.keys())
+        left = baseline.dropped(self._publications, now)
+        self._leaving.note_members(now.members.keys())
         self._memberships.compare(baseline, now)
         # Before the files: what clears a value of older rows there is then in them, if the columns do not show it.
         self._altered.look_if_due(progress.relation_ids, is_altered=self._pace.is_altered)
         self._shown, self._looks_singly = _snapshot_of(now), 0
         self._compare_storage(progress.relation_ids, self._shown)
         self.storage.note_look(now, self._shown)
-        leaving = {each for each in gone & set(progress.relation_ids) if each not in self._leaving}
-        if new := self._leaving.unknown(leaving):
-            self._leaving.leave(new, shown_xid(self._connection) if self.only_looks else self.next_xid())
+        leaving = {each for each in left & set(progress.relation_ids) if not self._leaving.is_dated(each)}
+        if new := self._leaving.not_noted(leaving):
+            self._leaving.note_left(new, shown_xid(self._connection) if self.only_looks else self.next_xid())
             # Behind that xid: only a later look tells that all below it have ended, and where the WAL stood then.
             now = self._state(progress.relation_ids)
-        self._leaving.look(leaving, now.oldest_xid, now.lsn)
-        self._names.look(now.names, now.lsn, self._tables.writers.name_of)
+        self._leaving.note_look(leaving, now.oldest_xid, now.lsn)
+        self._names.note_look(now.names, now.lsn, self._tables.writers.name_of)
         self._notice_ddl_publication(now)
         if not self.only_looks:
             notice_awaited(self._tables, self._connection, now, self.next_xid)
@@ -262,7 +262,7 @@ class SourceWatch:
         dropped, and nobody can say any more how (I8)."""
         gone = self.storage.compare(relation_ids, snapshot)
         self.gone |= gone
-        self._leaving.leave_at_once(gone)
+        self._leaving.leave_with_next_cut(gone)
 
     def take_appeared(self) -> set[int]:
         """Relations that came to the publication. Each is returned once a look."""

@@ -307,15 +307,15 @@ NOTICED = {
         test_cut_maker.test_table_that_left_is_told_and_its_writer_forgotten,
     ),
     "a table departs while an open transaction may hold changes of it": Noticed(
-        Mutant(LeavingTables.look, "oldest_xid >= self._left", "self._left"),
+        Mutant(LeavingTables.note_look, "oldest_xid >= self._writers_end", "self._writers_end"),
         test_source_watch.test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_it_any_more,
     ),
     "a table departs a byte early": Noticed(
-        Mutant(LeavingTables.take, "since <= lsn", "since <= lsn + 1"),
+        Mutant(LeavingTables.take, "last <= lsn", "last <= lsn + 1"),
         test_source_watch.test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_it_any_more,
     ),
     "a table that is gone stays current until nobody can hold changes of it": Noticed(
-        Mutant(LeavingTables.leave_at_once, "dict.fromkeys(relation_ids, _BEGINNING)", "{}"),
+        Mutant(LeavingTables.leave_with_next_cut, "dict.fromkeys(relation_ids, _BEGINNING)", "{}"),
         test_source_watch.test_table_that_is_gone_from_the_catalogue_leaves_with_the_next_cut,
     ),
     "what comes of a table that is gone is taken for one that came": Noticed(
