@@ -1,12 +1,12 @@
-"""Between two plans: what changes in the lake although the source stands where it was.
+"""What changes in the lake between two plans, at the LSN that it has reached.
 
-In: the state that the newest plan left. Out: the state after rows of ``_cuts`` that say the same LSN again, with
+In: the state after the newest plan. Out: the state after more rows of ``_cuts`` for the same LSN:
 
-- tables that left the source taken out, where the settings say so;
-- tables whose large copies were written beside the plans (``plan/ended_copies.py``), up to that LSN: they are current
-  from that row on, and before it nobody has seen them (I8). A copy that cannot be written is its table's trouble.
+- tables that the source publishes no more are removed, where the settings say so;
+- a table whose large copy was written beside the plans (``plan/ended_copies.py``) up to that LSN becomes current. No
+  reader has seen it before that row (I8). If its copy cannot be written, the table is in trouble.
 
-Nothing is remembered of a copy in work: a job that was killed begins it again from what ``_cuts`` has.
+A copy in work is remembered nowhere: a job that was killed begins it again from what ``_cuts`` has.
 """
 
 import threading
@@ -22,10 +22,10 @@ from walbridge.schemas.position import format_lsn
 from walbridge.spark_consumer.apply.copy_builds import CopyBuild, CopyBuilds
 from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
-from walbridge.spark_consumer.kafka.left_tables import LeftTables
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
+from walbridge.spark_consumer.kafka.unpublished_tables import UnpublishedTables
 from walbridge.spark_consumer.metrics import JobMetrics
-from walbridge.spark_consumer.plan.dropped_tables import may_have_left, taken_out, without_folders
+from walbridge.spark_consumer.plan.dropped_tables import may_be_unpublished, taken_out, without_folders
 from walbridge.spark_consumer.plan.ended_copies import (
     Written,
     continues,
@@ -41,18 +41,18 @@ from walbridge.spark_consumer.plan.plan import Plan
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 CATCH_UP_ROWS_MAX = 20_000
-"""Of what came while a copy was written: plans wait for so many, more are written beside them too."""
+"""Changes that came while a copy was written: up to so many are applied while plans wait, more beside them too."""
 LINE_EVERY_S = 9.0
 WAIT_S = 0.2
-LEAVE_S = 60.0
-"""For a copy to end that nobody wants any more: a commit of delta-rs cannot be interrupted."""
+CANCEL_S = 60.0
+"""How long a cancelled copy may take to end: a commit of delta-rs cannot be interrupted."""
 STUCK_S = 600.0
-"""Without a step of the copy, or of any job of Spark's: its thread hangs in storage that does not answer."""
+"""A copy without progress for so long, of itself or of any Spark job, hangs in storage that does not answer."""
 
 log = structlog.get_logger()
 
-Tell = Callable[[Collection[TableTrouble], CutRow, Plan, Relations], None]
-"""Says what has happened to tables, before the row that has it."""
+ReportTroubles = Callable[[Collection[TableTrouble], CutRow, Plan, Relations], None]
+"""Tells the operator of tables in trouble, before the row that says it is appended."""
 
 
 class BetweenPlans:
@@ -64,20 +64,21 @@ class BetweenPlans:
         maintenance: Maintenance,
         metadata: MetadataTopic,
         metrics: JobMetrics,
-        left: LeftTables | None,
+        unpublished: UnpublishedTables | None,
         builds: CopyBuilds,
-        tell: Tell,
+        report_troubles: ReportTroubles,
     ) -> None:
+        """``unpublished``: None where such tables stay in the lake."""
         self._manifest, self._maintenance, self._metadata, self._metrics = manifest, maintenance, metadata, metrics
-        self._left, self._builds, self._tell = left, builds, tell
+        self._unpublished, self._builds, self._report_troubles = unpublished, builds, report_troubles
         self._logged_s = 0.0
 
     def step(self, state: LakeState) -> LakeState:
-        """What is due; returns the state after it."""
+        """Do what is due, without waiting for a copy in work; returns the state after it."""
         return self._with_copies(self._without_dropped(state))
 
     def finish(self, state: LakeState, stop: threading.Event) -> LakeState:
-        """The state once no copy waits to be written, or ``stop`` is set. Each is written, or its table in trouble."""
+        """Return the state once every copy is written or in trouble, or ``stop`` is set."""
         while (self._builds.running is not None or ended_copies(state)) and not stop.is_set():
             if self._builds.running is not None:
                 self._builds.running.has_ended(WAIT_S)
@@ -85,43 +86,41 @@ class BetweenPlans:
             state = self.step(state)
         return state
 
-    def make_way(self, plan: Plan) -> None:
-        """Return when nothing is written beside the plan to a table of it, or to its folder.
+    def cancel_conflicting_copy(self, plan: Plan) -> None:
+        """Return when no copy is being written to a table of the plan, or into the folder of one.
 
         Raises:
-            RetryableError: that does not end in time.
+            RetryableError: the copy does not end in time.
         """
         build = self._builds.running
         if build is None:
             return
         ids, paths = {table.relation_id for table in plan.tables}, {table.path for table in plan.tables}
-        if build.relation_id in ids or build.path in paths:
-            build.leave()
-            if not _is_over(build):
-                raise RetryableError(
-                    f"the copy that is written in {build.path} does not end, and a plan needs the folder"
-                )
+        is_in_conflict = build.relation_id in ids or build.path in paths
+        if is_in_conflict and not _has_ended_cancelled(build):
+            raise RetryableError(f"the copy that is written in {build.path} does not end, and a plan needs the folder")
 
     def close(self) -> None:
-        """Leave the copy in work, and wait for the end of it."""
-        if self._builds.running is not None and not _is_over(self._builds.running):
+        """Cancel the copy in work, and wait for its end."""
+        if self._builds.running is not None and not _has_ended_cancelled(self._builds.running):
             log.warning("a copy that is written beside the plans does not end", path=self._builds.running.path)
 
     def _without_dropped(self, state: LakeState) -> LakeState:
-        """Take tables that left the source out of the lake, where the settings say so; then what their folders held.
+        """Remove tables that the source publishes no more, where the settings say so, and forget deleted folders.
 
-        A row says so before the next plan, which may be of a table of that name, is made over these entries.
+        The row comes before the next plan is made over these entries: that plan may hold a new table of the same name.
         """
-        if self._left is None or not state.is_published or state.epoch is None:
+        if self._unpublished is None or not state.is_published or state.epoch is None:
             return state
         deleted = {entry.path for entry in state.entries.values() if entry.is_dropped} & self._maintenance.deleted
-        left = self._left.of(may_have_left(state.entries), state.epoch, state.to_cut, state.end_lsn)
-        if not left and not deleted:
+        candidates = may_be_unpublished(state.entries)
+        unpublished = self._unpublished.of(candidates, state.epoch, state.to_cut, state.end_lsn)
+        if not unpublished and not deleted:
             return state
-        row = state.republished(taken_out(without_folders(state.entries, deleted), left))
+        row = state.republished(taken_out(without_folders(state.entries, deleted), unpublished))
         self._maintenance.deleted -= deleted
         after = self._appended(state, row)
-        for entry in map(state.entries.__getitem__, sorted(left)):
+        for entry in map(state.entries.__getitem__, sorted(unpublished)):
             log.info(
                 "table was dropped at the source, or left the publication: it is taken out of the lake",
                 table=entry.qualified_name,
@@ -131,17 +130,17 @@ class BetweenPlans:
         return after
 
     def _with_copies(self, state: LakeState) -> LakeState:
-        """Take what is written over, or leave what is void; begin the next one."""
+        """Name the copy that is written, or cancel one that is void; then begin the next one."""
         build = self._builds.running
         if build is not None:
             if build.plan.epoch != state.epoch or not continues(copy_of(state, build.relation_id), build.copy):
-                build.leave()
+                build.cancel()
             is_stuck = not build.has_ended() and self._is_stuck(build, state)
             if not build.has_ended() and not is_stuck:
                 return state
             self._builds.running = None
             self._metrics.copy_in_work(0)
-            state = self._without_stuck(build, state) if is_stuck else self._after(build, state)
+            state = self._after_stuck(build, state) if is_stuck else self._after_build(build, state)
         if self._builds.running is None:
             self._begin_next(state)
         return state
@@ -163,13 +162,13 @@ class BetweenPlans:
         (table,) = plan.tables
         copy = copy_of(state, table.relation_id)
         assert copy is not None
-        self._maintenance.leave(table.path)
+        self._maintenance.stop_visiting(table.path)
         self._logged_s = time.monotonic()
         self._metrics.copy_in_work(plan.rows)
         self._builds.begin(plan, copy, self._metadata.relations(plan))
 
-    def _after(self, build: CopyBuild, state: LakeState) -> LakeState:
-        if build.is_left:
+    def _after_build(self, build: CopyBuild, state: LakeState) -> LakeState:
+        if build.is_cancelled:
             log.info("what was written of a copy is void", folder=build.path)
             if all(entry.path != build.path for entry in state.entries.values()):
                 self._maintenance.delete_unseen(build.path)
@@ -180,7 +179,7 @@ class BetweenPlans:
             raise build.error
         assert build.head is not None
         rest = plan_of_later_changes(state, Written(build.head, build.copy), self._metadata.end_offset())
-        # Each time fewer: what comes faster than it can be written is for the plans, which let cuts wait.
+        # Only while they grow fewer: changes that come faster than they are written are applied while plans wait.
         if rest is not None and CATCH_UP_ROWS_MAX < rest.rows < build.plan.rows:
             self._begin(rest, state)
             return state
@@ -208,8 +207,8 @@ class BetweenPlans:
         trouble = TableTrouble(table.relation_id, table.topic, build.copy.schema_id, error)
         relations = self._metadata.relations(build.plan)
         row = state.with_trouble(trouble, relations)
-        self._tell([trouble], row, build.plan, relations)
-        self._maintenance.leave(table.path)
+        self._report_troubles([trouble], row, build.plan, relations)
+        self._maintenance.stop_visiting(table.path)
         return self._appended(state, row)
 
     def _appended(self, state: LakeState, row: CutRow) -> LakeState:
@@ -217,8 +216,8 @@ class BetweenPlans:
         self._metrics.found(row)
         return LakeState.after(state.pipeline, row)
 
-    def _without_stuck(self, build: CopyBuild, state: LakeState) -> LakeState:
-        build.leave()
+    def _after_stuck(self, build: CopyBuild, state: LakeState) -> LakeState:
+        build.cancel()
         if not continues(copy_of(state, build.relation_id), build.copy):
             return state
         return self._in_trouble(
@@ -226,11 +225,11 @@ class BetweenPlans:
         )
 
     def _is_stuck(self, build: CopyBuild, state: LakeState) -> bool:
-        """Asked for now and then, and told how far it is."""
+        """Whether the build has made no progress for ``STUCK_S``; also logs now and then that it runs."""
         now_s = time.monotonic()
         if now_s - self._logged_s >= progress_interval_s(LINE_EVERY_S):
             self._logged_s = now_s
-            self._builds.look()
+            self._builds.note_progress()
             log.info(
                 "a copy is written beside the plans",
                 table=self._name(state, build),
@@ -244,12 +243,12 @@ class BetweenPlans:
         return build.path if entry is None else entry.qualified_name
 
 
-def _is_over(build: CopyBuild) -> bool:
-    """Whether a copy that is left has ended, in time."""
-    until_s = time.monotonic() + LEAVE_S
-    build.leave()
+def _has_ended_cancelled(build: CopyBuild) -> bool:
+    """Cancel a build; whether it ended within ``CANCEL_S``."""
+    until_s = time.monotonic() + CANCEL_S
+    build.cancel()
     while not build.has_ended(WAIT_S):
         if time.monotonic() > until_s:
             return False
-        build.leave()
+        build.cancel()
     return True

@@ -34,8 +34,8 @@ from walbridge.spark_consumer.jvm.spark_progress import SparkProgress, hearing
 from walbridge.spark_consumer.kafka.change_reader import TableRecords, planned_records
 from walbridge.spark_consumer.kafka.copy_requests import CopyRequests
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog, RecordsLost, TopicGone
-from walbridge.spark_consumer.kafka.left_tables import LeftTables
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
+from walbridge.spark_consumer.kafka.unpublished_tables import UnpublishedTables
 from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.pace import Pace
 from walbridge.spark_consumer.plan.lake_state import LakeState
@@ -43,7 +43,7 @@ from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.missing_schemas import without_missing_schemas
 from walbridge.spark_consumer.plan.next_entries import Relations
 from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
-from walbridge.spark_consumer.plan.segments import LEFT
+from walbridge.spark_consumer.plan.segments import AWAITING_COPY
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 from walbridge.spark_consumer.plan_progress import PlanProgress, Stopwatch
 
@@ -70,7 +70,7 @@ class PlanRunner:
         self._lake = lake = job_lake(settings, spark)
         self._spark = spark
         self._requests = CopyRequests(spark, kafka, settings)
-        left = LeftTables(kafka, settings.name) if settings.lake.dropped_tables == "drop" else None
+        unpublished = UnpublishedTables(kafka, settings.name) if settings.lake.dropped_tables == "drop" else None
         self.manifest = Manifest(lake.path, settings.name, lake.storage_options, settings.formerly)
         purge = Purge(spark) if lake.appliers.setting != LOCAL else None
         self._maintenance = Maintenance(lake.path, self.manifest, settings, purge=purge)
@@ -80,7 +80,7 @@ class PlanRunner:
             self._maintenance,
             metadata,
             metrics,
-            left,
+            unpublished,
             builds,
             self._refuse_or_report,
         )
@@ -113,7 +113,7 @@ class PlanRunner:
             self.manifest.append(state.planned(plan, relations))
             kill_point("job:plan-open")
         watch.lap("plan_ms")
-        self._between.make_way(plan)
+        self._between.cancel_conflicting_copy(plan)
         heads, troubles = self._apply_tables(plan, relations, watch) if plan.tables else ([], [])
         self.refuse_troubles(troubles, lake_is_empty=state.epoch is None)
         row = state.applied(plan, heads, relations, troubles)
@@ -132,8 +132,8 @@ class PlanRunner:
         self._metrics.plan_done(plan, row, watch.laps_ms)
         _report(plan, row, watch)
         for entry in row.tables:
-            if entry.state in LEFT:
-                self._maintenance.leave(entry.path)
+            if entry.state in AWAITING_COPY:
+                self._maintenance.stop_visiting(entry.path)
         self._maintenance.after_plan([head.path for head in heads])
         return self._between.step(LakeState.after(self._pipeline, row))
 

@@ -125,11 +125,11 @@ class Resumption:
         return self._plans.carry_out(plan, entered, is_open=True)
 
     def _again(self, cuts: Cuts, opened: CutRow, state: LakeState) -> tuple[LakeState, Plan]:
-        """The plan that the row opened; earlier versions left no copy to be written beside the plans."""
+        """The plan that the row opened. Earlier versions of walbridge deferred no copies."""
         entered, plan = plan_of(cuts, state, self._plans)
         if same_tables(opened, plan):
             return entered, plan
-        return plan_of(cuts, state, self._plans, leaves=False)
+        return plan_of(cuts, state, self._plans, defers_copies=False)
 
     def _passed(self, cuts: Cuts, state: LakeState) -> LakeState:
         """Go over cuts that touched no table and were not published: copies may go on in them."""
@@ -139,8 +139,8 @@ class Resumption:
         return state
 
 
-def plan_of(cuts: Cuts, state: LakeState, plans: PlanRunner, *, leaves: bool = True) -> tuple[LakeState, Plan]:
-    """The plan of cuts of one epoch, which is that of the state from here on. ``leaves``: large copies that end."""
+def plan_of(cuts: Cuts, state: LakeState, plans: PlanRunner, *, defers_copies: bool = True) -> tuple[LakeState, Plan]:
+    """The plan of cuts of one epoch, and the state in that epoch. ``defers_copies``: the plan skips large copies."""
     epoch = cuts[-1][1].epoch
     state = state.entered(cuts[0][1])
     faults = {topic: fault for _, cut in cuts for topic, fault in topic_faults(cut).items()}
@@ -150,7 +150,7 @@ def plan_of(cuts: Cuts, state: LakeState, plans: PlanRunner, *, leaves: bool = T
         state.copies(epoch),
         state.awaiting_copy(epoch),
         faults,
-        ended_copies.LEFT_FROM if leaves else None,
+        ended_copies.DEFERRED_RECORDS_MIN if defers_copies else None,
     )
     plans.refuse_troubles(plan.troubles)
     return state, plan

@@ -33,7 +33,7 @@ class StopInTime:
 
     Args:
         open_plan: the plan in work, which is not published yet.
-        leave: ends the process with this code, at once.
+        exit_process: ends the process with this code, at once.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class StopInTime:
         stop: threading.Event,
         report: RunReport,
         open_plan: Callable[[], Plan | None],
-        leave: Callable[[int], object] = os._exit,
+        exit_process: Callable[[int], object] = os._exit,
     ) -> None:
-        self._stop, self._report, self._open_plan, self._leave = stop, report, open_plan, leave
-        self._leaving = threading.Lock()
+        self._stop, self._report, self._open_plan, self._exit_process = stop, report, open_plan, exit_process
+        self._exiting = threading.Lock()
         self._is_over = threading.Event()
 
     def __enter__(self) -> Self:
@@ -54,14 +54,14 @@ class StopInTime:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._leaving:  # who comes here while the process is being left comes no further
+        with self._exiting:  # a thread that comes here while the process exits never goes on
             self._is_over.set()
 
     def _watch(self) -> None:
         self._stop.wait()
         if self._is_over.wait(FINISH_S):
             return
-        with self._leaving:
+        with self._exiting:
             if not self._is_over.is_set():
                 self._end()
 
@@ -83,4 +83,4 @@ class StopInTime:
             sys.stdout.flush()
             sys.stderr.flush()
         finally:
-            self._leave(0)
+            self._exit_process(0)

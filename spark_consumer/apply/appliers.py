@@ -68,8 +68,8 @@ class Appliers:
             return cls(LOCAL, spark)
         return cls(settings.lake.applier, spark, is_cluster(spark))
 
-    def leave_executors(self, error: NotShared) -> None:
-        """From now on the driver writes all rows.
+    def stop_using_executors(self, error: NotShared) -> None:
+        """Have the driver write all rows from now on.
 
         Raises:
             OperatorError: the settings ask for executors.

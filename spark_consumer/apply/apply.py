@@ -72,7 +72,7 @@ def apply_table(
             continue
         except NotShared as error:
             application.put_back()
-            lake.appliers.leave_executors(error)
+            lake.appliers.stop_using_executors(error)
         except Exception as error:
             if is_lost_file(error):
                 raise TableError(f"the lake's table {application.path} has lost files, or they are damaged") from error

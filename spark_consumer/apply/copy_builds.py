@@ -2,10 +2,11 @@
 
 In: the plan of an ended copy, or of what came behind one that is written (``plan/ended_copies.py``). Out: the table's
 head, or the error that ended it; whoever asks between two plans gets it. Nothing here writes to ``_cuts``: until a row
-names the head nobody has seen it, so a thread that is left, or dies with its process, leaves nothing that counts (I8).
+names the head nobody has seen it, so a thread that is cancelled, or dies with its process, leaves nothing that counts
+(I8).
 
-The thread ends by itself: its waits are those of a plan's steps. It can be asked to end earlier, and then ends behind
-the piece, slice or Spark job that is in work. It is a daemon, so that no process waits for it at its end.
+The thread ends by itself, since each wait of a plan's steps is bounded. When cancelled it ends after the piece, slice
+or Spark job in work. It is a daemon thread, so that the process can exit without it.
 """
 
 import threading
@@ -36,16 +37,16 @@ Apply = Callable[[TableRecords, Relations, TablePlan, Plan], TableHead]
 _numbers = count(1)
 
 
-class LeftOff(Exception):
-    """The thread was asked to end."""
+class BuildCancelled(Exception):
+    """``CopyBuild.cancel`` was called."""
 
 
 class CopyBuild:
-    """One plan of one table in work; ``head`` or ``error`` once it ``has_ended``.
+    """One table's plan that a thread carries out. ``head`` or ``error`` is set once it ``has_ended``.
 
     Args:
-        copy: as it is where the plan ends.
-        write: does the work; what it is given is called as that gets on.
+        copy: the copy as it is where the plan ends.
+        write: does the work, and calls its argument after each step.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class CopyBuild:
         self.plan, self.copy = plan, copy
         self._spark, self._write = spark, write
         self._group = f"walbridge copied table {next(_numbers)}"
-        self._is_left, self._over = threading.Event(), threading.Event()
+        self._is_cancelled, self._over = threading.Event(), threading.Event()
         self.begun_s = self.moved_s = time.monotonic()
         self.head: TableHead | None = None
         self.error: BaseException | None = None
@@ -70,16 +71,16 @@ class CopyBuild:
         return self.plan.tables[0].path
 
     @property
-    def is_left(self) -> bool:
-        """Whether nobody wants its outcome."""
-        return self._is_left.is_set()
+    def is_cancelled(self) -> bool:
+        """Whether its outcome is not wanted any more."""
+        return self._is_cancelled.is_set()
 
     def start(self) -> None:
         """Begin, in a thread."""
         threading.Thread(target=self.run, name="copied table", daemon=True).start()
 
     def run(self) -> None:
-        """All of it."""
+        """Do all of the work, in the calling thread."""
         try:
             # Of this thread alone: each of Python's has one of its own in the JVM.
             self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
@@ -92,27 +93,27 @@ class CopyBuild:
             self._over.set()
 
     def has_ended(self, wait_s: float = 0.0) -> bool:
-        """Whether it has an outcome; waits so long for one."""
+        """Whether there is an outcome; waits up to ``wait_s`` for one."""
         return self._over.wait(wait_s)
 
-    def leave(self) -> None:
-        """Ask it to end. Of its Spark jobs those in work are cancelled, so whoever waits asks again."""
-        self._is_left.set()
+    def cancel(self) -> None:
+        """Ask the thread to end, and cancel its Spark jobs. It may begin others: call this until it has ended."""
+        self._is_cancelled.set()
         if not self.has_ended():
             with suppress(Exception):  # a JVM that has ended has no jobs
                 self._spark.sparkContext.cancelJobGroup(self._group)
 
     def _step(self) -> None:
         self.moved_s = time.monotonic()
-        if self.is_left:
-            raise LeftOff
+        if self.is_cancelled:
+            raise BuildCancelled
 
 
 class CopyBuilds:
-    """Those of one job.
+    """Starts the copy builds of one job, one at a time.
 
     Args:
-        kafka: the job's own; ``open_log`` makes one for a thread.
+        kafka: the job's own access to Kafka; ``open_log`` opens one for a thread.
     """
 
     def __init__(self, spark: SparkSession, kafka: KafkaLog, open_log: Callable[[], KafkaLog], apply: Apply) -> None:
@@ -121,7 +122,7 @@ class CopyBuilds:
         self.running: CopyBuild | None = None
 
     def begin(self, plan: Plan, copy: CopyFrom, relations: Relations) -> CopyBuild:
-        """Begin to write it."""
+        """Start to write the copy, in a thread."""
         known = dict(relations)  # the job's own go on to grow
 
         def write(on_step: Callable[[], None]) -> TableHead:
@@ -132,13 +133,13 @@ class CopyBuilds:
         self.running.start()
         return self.running
 
-    def look(self) -> None:
-        """See whether a job of Spark's got on: that of the copy in work may be one that takes long."""
+    def note_progress(self) -> None:
+        """Take progress of any Spark job for progress of the running build, whose own Spark job may take long."""
         if self._progress.has_moved() and self.running is not None:
             self.running.moved_s = time.monotonic()
 
     def write_now(self, plan: Plan, relations: Relations) -> TableHead:
-        """Write it before this returns."""
+        """Carry out a table's plan in the calling thread."""
         (table,) = plan.tables
         with planned_records(self._kafka, plan) as records:
             return self._apply(records.of(table.topic), relations, table, plan)

@@ -24,7 +24,7 @@ from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.json_format.codec import avro_value
 from walbridge.schemas.pg_types import ColumnType
-from walbridge.spark_consumer.fold.schema_join import BARRIERS, left_out, malformed_records
+from walbridge.spark_consumer.fold.schema_join import BARRIERS, ignored_operations, malformed_records
 from walbridge.spark_consumer.plan.plan import Segment
 
 Json = Any
@@ -56,7 +56,7 @@ def decoded_events(records: pa.Table, relation: RelationRecord, segment: Segment
     Raises:
         TableError: records that are not of the schema they name.
     """
-    without = left_out(segment)
+    without = ignored_operations(segment)
     found = [event for event in _Decoder(relation).events(records) if event.op not in without]
     if segment.start is not None:
         found = [event for event in found if event.position >= segment.start]

@@ -91,7 +91,7 @@ def events(records: DataFrame, relation: RelationRecord, segment: Segment) -> Da
         decoded = json_events.decoded(mine, relation, _key_places(relation), place_name)
     else:
         decoded = mine.select("partition", "offset", "key", F.inline(F.array(_decoded(relation, "FAILFAST"))))
-    return decoded.where(_between(segment.start, segment.end) & ~F.col("op").isin(left_out(segment))).select(
+    return decoded.where(_between(segment.start, segment.end) & ~F.col("op").isin(ignored_operations(segment))).select(
         "*",
         "source.commit_lsn",
         "source.ordinal",
@@ -99,7 +99,7 @@ def events(records: DataFrame, relation: RelationRecord, segment: Segment) -> Da
     )
 
 
-def left_out(segment: Segment) -> list[str]:
+def ignored_operations(segment: Segment) -> list[str]:
     """Operations that change no row of the table: a table that is fed takes no rows of the copy that goes on."""
     return [*BARRIERS, "r"] if segment.fed else [*BARRIERS]
 

@@ -1,6 +1,7 @@
-"""Tables that were dropped at the source, or left the publication, out of the lake: ``[lake] dropped_tables = "drop"``.
+"""Removes tables from the lake that the source publishes no more, where ``[lake] dropped_tables = "drop"``.
 
-In: entries as a published row has them, and which of their tables left. Out: the entries without them. Pure.
+In: the entries of a published row, and which of their tables are not published any more: they were dropped at the
+source, or left the publication. Out: the entries without them. Pure.
 
     stale ──taken out──▶ dropped: no version, its folder waits ──▶ no entry: its folder is deleted
 
@@ -14,22 +15,22 @@ from dataclasses import replace
 
 from walbridge.schemas.control.table_progress import DROPPED
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
-from walbridge.spark_consumer.plan.segments import LEFT
+from walbridge.spark_consumer.plan.segments import AWAITING_COPY
 
 Entries = Mapping[int, TableEntry]
 
 
-def may_have_left(entries: Entries) -> frozenset[int]:
-    """Tables that take no changes, and of which no copy goes on."""
+def may_be_unpublished(entries: Entries) -> frozenset[int]:
+    """Tables of which this may be so: they take no changes, and no copy of them goes on."""
     return frozenset(
         relation_id
         for relation_id, entry in entries.items()
-        if entry.state in LEFT and entry.version is not None and entry.copy_from is None
+        if entry.state in AWAITING_COPY and entry.version is not None and entry.copy_from is None
     )
 
 
 def taken_out(entries: Entries, relation_ids: Collection[int]) -> dict[int, TableEntry]:
-    """These tables are dropped; their folders wait under ids that no table has."""
+    """The entries with these tables in the state ``dropped``, each under an id that no table has."""
     kept = {relation_id: entry for relation_id, entry in entries.items() if relation_id not in relation_ids}
     lowest = min(0, *entries, *relation_ids)
     for number, relation_id in enumerate(sorted(relation_ids), 1):
@@ -41,7 +42,7 @@ def taken_out(entries: Entries, relation_ids: Collection[int]) -> dict[int, Tabl
 
 
 def without_folders(entries: Entries, paths: Collection[str]) -> dict[int, TableEntry]:
-    """The folders at these paths are deleted."""
+    """The entries without those dropped tables whose folders, at these paths, have been deleted."""
     return {
         relation_id: entry for relation_id, entry in entries.items() if not (entry.is_dropped and entry.path in paths)
     }

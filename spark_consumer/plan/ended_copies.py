@@ -1,10 +1,10 @@
-"""Large copies that have ended, which plans leave alone: what of them is written beside the plans, and when.
+"""Large copies that have ended are deferred: plans skip them, and a thread writes them beside the plans.
 
 In: the lake's entries between two plans. Out: what has to be written of a copy so that its table equals the source
 where the lake is, as a ``Plan`` of one table that no row of ``_cuts`` names. Pure.
 
-    plan with copy_end ──▶ left: the entry stays as it is ──▶ written up to a cut W, beside the plans
-                           └─ every later plan adds the ranges and shapes of the table to its ``copy_from``
+    plan with copy_end ──▶ deferred: the entry stays as it is ──▶ written up to a cut W, beside the plans
+                               └─ every later plan adds the ranges and shapes of the table to its ``copy_from``
     written up to W ──▶ what came behind W is written on it ──▶ a row of the same LSN names it: current
 
 Which records belong where, and why the table is right in the end (I8):
@@ -33,8 +33,8 @@ from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.plan import Plan, TablePlan
 from walbridge.spark_consumer.plan.segments import Segment, TableHead, TableWalk
 
-LEFT_FROM = 200_000
-"""Records of a copy that a plan leaves: fewer are folded within it in some ten seconds of two cores."""
+DEFERRED_RECORDS_MIN = 200_000
+"""A copy with at least this many records is deferred. A plan folds fewer of them in some ten seconds of two cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class Written:
 
 
 def ended_copies(state: LakeState) -> list[int]:
-    """Relation ids of tables whose copies have ended and are not in the lake, those of fewest records first."""
+    """Relation ids of the tables whose ended copies are not in the lake yet, the smallest copy first."""
     ended = {key: entry.copy_from for key, entry in state.entries.items() if entry.copy_from is not None}
-    left = {key: copy.records for key, copy in ended.items() if copy.has_ended}
-    return sorted(left, key=lambda key: (left[key], key))
+    records = {key: copy.records for key, copy in ended.items() if copy.has_ended}
+    return sorted(records, key=lambda key: (records[key], key))
 
 
 def copy_of(state: LakeState, relation_id: int) -> CopyFrom | None:

@@ -18,13 +18,13 @@ from walbridge.spark_consumer.plan.next_entries import (
     Relations,
     applied_entry,
     copying_entry,
+    entry_in_trouble,
     former_and_others,
-    left_entry,
     planned_entry,
     without_copy,
 )
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead
-from walbridge.spark_consumer.plan.segments import LEFT, QUARANTINED, STALE
+from walbridge.spark_consumer.plan.segments import AWAITING_COPY, QUARANTINED, STALE
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble, first_folder
 
 _BEGINNING = Position(Lsn(0), COPIED_ORDINAL)
@@ -97,7 +97,7 @@ class LakeState:
         dropped = [each for each in self.entries.values() if each.is_dropped]
         is_same = self.epoch is not None and epoch.system_id == self.epoch.system_id
         for number, entry in enumerate(kept, 1):
-            since = entry.since if entry.state in (*LEFT, SUPERSEDED) else self.end_lsn
+            since = entry.since if entry.state in (*AWAITING_COPY, SUPERSEDED) else self.end_lsn
             state = QUARANTINED if entry.state == QUARANTINED else STALE
             relation_id = entry.relation_id if is_same else -number
             yield replace(entry, relation_id=relation_id, state=state, since=since, copy_from=None)
@@ -116,7 +116,7 @@ class LakeState:
 
     def awaiting_copy(self, epoch: Epoch) -> frozenset[int]:
         """Relations whose tables take no changes until a copy of them ends."""
-        return frozenset(key for key, entry in self._entries_in(epoch).items() if entry.state in LEFT)
+        return frozenset(key for key, entry in self._entries_in(epoch).items() if entry.state in AWAITING_COPY)
 
     def with_folders(self, plan: Plan, relations: Relations) -> Plan:
         """The plan with a folder for each table that the lake does not have yet: that of its name, if it is free.
@@ -196,7 +196,7 @@ class LakeState:
     def with_trouble(self, trouble: TableTrouble, relations: Relations) -> CutRow:
         """The row that leaves a table whose copy cannot be written."""
         before, certain = self.entries[trouble.relation_id], max(self.end_lsn, self._begins)
-        entry = replace(left_entry(trouble, before, certain, relations), copy_from=None)
+        entry = replace(entry_in_trouble(trouble, before, certain, relations), copy_from=None)
         return self.republished({**self.entries, trouble.relation_id: entry})
 
     @property
@@ -253,7 +253,9 @@ class LakeState:
             # In its own place: it has not got its name anew.
             entries = {key: e for key, e in entries.items() if key in others or key == trouble.relation_id}
             goes_on = plan.copies.get(trouble.relation_id)
-            entries[trouble.relation_id] = replace(left_entry(trouble, before, certain, relations), copy_from=goes_on)
+            entries[trouble.relation_id] = replace(
+                entry_in_trouble(trouble, before, certain, relations), copy_from=goes_on
+            )
         over = (without_copy(entry, plan.end_lsn) for key, entry in entries.items() if key not in plan.copies)
         going_on = (entries[relation_id] for relation_id in plan.copies)
         return {entry.relation_id: entry for entry in [*over, *going_on] if entry is not None}

@@ -12,7 +12,7 @@ from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT
 from walbridge.spark_consumer.plan.copy_from import CopyFrom
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, TableHead, TablePlan
-from walbridge.spark_consumer.plan.segments import LEFT, STALE
+from walbridge.spark_consumer.plan.segments import AWAITING_COPY, STALE
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 Relations = Mapping[str, RelationRecord]
@@ -81,7 +81,7 @@ def copying_entry(relation_id: int, copy: CopyFrom, before: TableEntry | None, r
         )
     state, since = before.state, before.since
     if state == SUPERSEDED or before.relation_id != relation_id:
-        state, since = STALE, before.since if state in (*LEFT, SUPERSEDED) else copy.start.commit_lsn
+        state, since = STALE, before.since if state in (*AWAITING_COPY, SUPERSEDED) else copy.start.commit_lsn
     elif state in (CURRENT, ARCHIVE) and not table.key_columns:
         # Its changes wait until its rows are read, and are not in the topic before.
         state, since = "copying", copy.start.commit_lsn
@@ -98,7 +98,9 @@ def former_and_others(
     return before, {key: e for key, e in entries.items() if key != relation_id and e.topic != topic}
 
 
-def left_entry(trouble: TableTrouble, before: TableEntry | None, certain: int, relations: Relations) -> TableEntry:
+def entry_in_trouble(
+    trouble: TableTrouble, before: TableEntry | None, certain: int, relations: Relations
+) -> TableEntry:
     """Of a table in trouble.
 
     Args:
@@ -111,12 +113,12 @@ def left_entry(trouble: TableTrouble, before: TableEntry | None, certain: int, r
         before = TableEntry(
             trouble.relation_id, namespace, name, trouble.topic, "", None, trouble.schema_id, trouble.state, certain
         )
-    since = before.since if before.state in (*LEFT, SUPERSEDED) else certain
+    since = before.since if before.state in (*AWAITING_COPY, SUPERSEDED) else certain
     return replace(before, relation_id=trouble.relation_id, state=trouble.state, since=since, why=trouble.why)
 
 
 def without_copy(entry: TableEntry, end_lsn: int) -> TableEntry | None:
-    """An entry after its copy, if there was one: a table that was left inside of it is stale, or was never there."""
+    """The entry after its copy, if there was one. A table whose copy did not end is stale; one without rows goes."""
     if entry.copy_from is None:
         return entry
     if entry.version is None:

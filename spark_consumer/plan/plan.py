@@ -144,19 +144,22 @@ def make_plan(
     copies: Mapping[int, CopyFrom] | None = None,
     awaiting_copy: Collection[int] = (),
     faults: Mapping[str, str] | None = None,
-    left_from: int | None = None,
+    deferred_from: int | None = None,
 ) -> Plan:
     """The plan of these (offset, cut) pairs over the lake's tables and the copies that go on (by relation id).
 
     Args:
         awaiting_copy: relations whose tables take no changes until a copy of them ends.
         faults: ``topic_faults`` of the cuts.
-        left_from: records from which on a copy that ends is left to who writes it beside the plans; None: none is.
+        deferred_from: a copy that ends with at least this many records is deferred (``ended_copies.py``);
+            None: no copy is.
     """
     first, last = cuts[0][1], cuts[-1][1]
     of_tables = [_of_tables(cut) for _, cut in cuts]
     timed = [cut.commit_time_us for _, cut in cuts if cut.commit_time_us is not None]
-    tables, going_on, troubles = _table_plans(of_tables, heads, copies or {}, awaiting_copy, faults or {}, left_from)
+    tables, going_on, troubles = _table_plans(
+        of_tables, heads, copies or {}, awaiting_copy, faults or {}, deferred_from
+    )
     return Plan(
         epoch=last.epoch,
         from_cut=first.cut_id,
@@ -191,7 +194,7 @@ def _table_plans(
     copies: Mapping[int, CopyFrom],
     awaiting_copy: Collection[int],
     faults: Mapping[str, str],
-    left_from: int | None,
+    deferred_from: int | None,
 ) -> tuple[list[TablePlan], dict[int, CopyFrom], list[TableTrouble]]:
     changes: dict[int, Changes] = {}
     for cut in cuts:
@@ -211,7 +214,7 @@ def _table_plans(
         # On another server a relation may have the id of another table of before by chance: topics tell them apart.
         is_elsewhere = base is not None and base.topic != topic and base.state == SUPERSEDED
         start = by_topic.get(topic) if base is None or is_elsewhere else base
-        walk = TableWalk(start, going_on.pop(relation_id, None), relation_id in awaiting_copy, left_from)
+        walk = TableWalk(start, going_on.pop(relation_id, None), relation_id in awaiting_copy, deferred_from)
         try:
             # What takes nothing is not harmed by what a cut says of its topic.
             if topic in faults and not (walk.awaits_copy and walk.copy is None):
@@ -239,9 +242,9 @@ def _begins(changes: Changes) -> bool:
 
 
 def _without_replaced(changes: Mapping[int, Changes]) -> tuple[dict[int, Changes], list[TableTrouble]]:
-    """Without relations that leave their topic to another one's copy: what they still say of themselves is void.
+    """Drop the changes of each relation whose topic another relation takes over with a copy: they are void.
 
-    Two relations that send to one topic, and neither of them copied, are both left.
+    Where two relations send to one topic and neither begins a copy, both are dropped, and the topic is in trouble.
     """
     by_topic: dict[str, list[int]] = {}
     for relation_id, of in changes.items():

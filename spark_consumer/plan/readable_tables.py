@@ -10,7 +10,7 @@ from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT
 from walbridge.schemas.errors import OperatorError, copy_command
 from walbridge.schemas.position import format_lsn
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, by_name
-from walbridge.spark_consumer.plan.segments import LEFT
+from walbridge.spark_consumer.plan.segments import AWAITING_COPY
 
 
 class UnreadableTable(OperatorError):
@@ -31,8 +31,8 @@ def readable_tables(
         OperatorError: no such table, or a table in another state.
     """
     entries = by_name(row.tables)
-    left = [name for name, entry in entries.items() if entry.version is None and entry.state in LEFT]
-    wanted = sorted([*readable_names(entries), *left] if tables is None else tables)
+    without_rows = [name for name, entry in entries.items() if _awaits_first_copy(entry)]
+    wanted = sorted([*readable_names(entries), *without_rows] if tables is None else tables)
     for name in wanted:
         if name not in entries:
             raise OperatorError(
@@ -49,8 +49,8 @@ def readable_names(entries: Mapping[str, TableEntry]) -> list[str]:
 
 
 def _refuse_other_states(entry: TableEntry, end_lsn: int, states: Collection[str]) -> None:
-    name, is_left = entry.qualified_name, entry.version is None and entry.state in LEFT
-    if is_left or (entry.state not in states and entry.why is not None):
+    name = entry.qualified_name
+    if _awaits_first_copy(entry) or (entry.state not in states and entry.why is not None):
         raise _in_trouble(entry, end_lsn)
     if entry.version is None:
         raise UnreadableTable(
@@ -67,6 +67,10 @@ def _refuse_other_states(entry: TableEntry, end_lsn: int, states: Collection[str
             f"table {name} is {entry.state} at {format_lsn(end_lsn)}: it does not equal the source",
             remedy=f"leave it out with tables=..., or accept it with states=('{CURRENT}', '{entry.state}')",
         )
+
+
+def _awaits_first_copy(entry: TableEntry) -> bool:
+    return entry.version is None and entry.state in AWAITING_COPY
 
 
 def _in_trouble(entry: TableEntry, end_lsn: int) -> UnreadableTable:

@@ -6,8 +6,8 @@ segments to apply, the state after them, and the copy that goes on afterwards. P
 Everything before the last truncate or copy_begin is void, so segments begin there and the first one
 empties the table (``apply/changes.py``). A copy beside the stream is nothing to a table until its ``copy_end``; a
 table that was current is fed from its events until then. At ``copy_end`` all segments so far are void, and those of the
-copy, from its beginning on, take their place. Of a table that is not current and whose copy is large nothing is
-applied then: the copy has ended, and is left to who writes it beside the plans (``ended_copies.py``).
+copy, from its beginning on, take their place. A large copy of a table that is not current is deferred: the plan applies
+nothing of it, and a thread writes it beside the plans later (``ended_copies.py``).
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ SUPERSEDED = "superseded"
 """State of a table of an older epoch while the new one is not yet published: it must be copied."""
 EMPTYING = frozenset({"truncate", "copy_begin"})
 STALE, QUARANTINED = "stale", "quarantined"
-LEFT = frozenset({STALE, QUARANTINED})
+AWAITING_COPY = frozenset({STALE, QUARANTINED})
 """States of a table that does not equal the source any more, and takes no changes until a copy of it ends; a
 quarantined one waits for an operator to ask for that copy."""
 _STATE_AFTER = {"copy_begin": "copying", "copy_end": "current", "dropped": STALE}
@@ -76,9 +76,9 @@ class TableWalk:
     base: TableHead | None
     copy: CopyFrom | None
     awaits_copy: bool = False
-    """The table is stale or quarantined: nothing but a copy is for it."""
-    left_from: int | None = None
-    """Records from which on a copy that has ended is left; None: none is."""
+    """The table is stale or quarantined, so it takes no changes until a copy of it ends."""
+    deferred_from: int | None = None
+    """An ended copy with at least this many records is deferred; None: no copy is."""
     state: str = ""
     segments: list[Segment] = field(default_factory=list)
     swapped: CopyFrom | None = None
@@ -113,8 +113,8 @@ class TableWalk:
 
     def end(self) -> None:
         """The plan ends."""
-        # One that was left before may be small since the table was emptied.
-        if self.copy is not None and self.copy.has_ended and not self._is_left(self.copy):
+        # A copy that was deferred before may have become small, since the table was emptied.
+        if self.copy is not None and self.copy.has_ended and not self._is_deferred(self.copy):
             self._swap(self.copy)
         if self._is_open:
             self._add(None)
@@ -136,14 +136,14 @@ class TableWalk:
             self._schema_id = self.copy.schema_id
 
     def _end_copy(self, copy: CopyFrom) -> None:
-        if self._is_left(copy):
+        if self._is_deferred(copy):
             self.copy = copy.ended()
         else:
             self._swap(copy)
 
-    def _is_left(self, copy: CopyFrom) -> bool:
+    def _is_deferred(self, copy: CopyFrom) -> bool:
         # A table that is current takes its events in each plan, and would have to be written in two places.
-        return self.left_from is not None and self.state != "current" and copy.records >= self.left_from
+        return self.deferred_from is not None and self.state != "current" and copy.records >= self.deferred_from
 
     def _swap(self, copy: CopyFrom) -> None:
         """The copy is applied: the plan goes over its records from the first one on, shape by shape, and empties the

@@ -22,7 +22,7 @@ Test = Callable[[], object]
 
 NOTICED = {
     "a table that is fed takes the rows of its copy": Noticed(
-        Mutant(schema_join.left_out, "if segment.fed", "if False"),
+        Mutant(schema_join.ignored_operations, "if segment.fed", "if False"),
         in_lake(test_copies_in_memory.test_rows_of_a_copy_are_not_for_the_table_that_is_fed),
     ),
     "a table that does not equal the source is fed": Noticed(

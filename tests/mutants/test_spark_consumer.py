@@ -171,7 +171,7 @@ NOTICED = {
         ),
     ),
     "a table that could not be written is called current": Noticed(
-        Mutant(next_entries.left_entry, "state=trouble.state", "state=before.state"),
+        Mutant(next_entries.entry_in_trouble, "state=trouble.state", "state=before.state"),
         over_topics(test_unfit_records.test_half_applied_table_shows_nothing_of_it),
     ),
     "a table that was left takes changes": Noticed(
@@ -183,7 +183,7 @@ NOTICED = {
         over_topics(test_job_in_memory.test_a_stream_that_begins_anew_brings_nothing_twice),
     ),
     "a table that is current is left with its copy": Noticed(
-        Mutant(TableWalk._is_left, 'self.state != "current" and ', ""),
+        Mutant(TableWalk._is_deferred, 'self.state != "current" and ', ""),
         partial(test_ended_copies.test_a_small_copy_and_that_of_a_current_table_are_applied, HEAD, 9),
     ),
     "what was written of a copy is read again": Noticed(

@@ -41,7 +41,7 @@ Barriers = Sequence[tuple[RelationRecord, Barrier]]
 class Beside:
     """How copies are written beside the plans: those of so many records, done when it is asked for or not yet."""
 
-    left_from: int = ended_copies.LEFT_FROM
+    deferred_from: int = ended_copies.DEFERRED_RECORDS_MIN
     gets_on: Callable[[], bool] = lambda: True
 
 
@@ -137,7 +137,7 @@ def job_over(
 
     def has_ended(build: CopyBuild, wait_s: float = 0.0) -> bool:
         """It is done in the job's own thread, so that a death ends it too, and may be seen to be done later."""
-        if wait_s or build.is_left:
+        if wait_s or build.is_cancelled:
             awaited.append(build)
         if not build._over.is_set() and (build in awaited or pipeline.beside.gets_on()):
             build.run()
@@ -154,7 +154,7 @@ def job_over(
         patch.setattr(copy_builds, "copied_records", pipeline.copied)
         patch.setattr(CopyBuild, "start", lambda _build: None)
         patch.setattr(CopyBuild, "has_ended", has_ended)
-        patch.setattr(ended_copies, "LEFT_FROM", pipeline.beside.left_from)
+        patch.setattr(ended_copies, "DEFERRED_RECORDS_MIN", pipeline.beside.deferred_from)
 
         def run(*, follows: bool = False, stop: threading.Event | None = None) -> None:
             def follow(

@@ -76,7 +76,7 @@ def test_other_tables_are_published_while_a_copy_is_written(
             yield records
 
     monkeypatch.setattr(copy_builds, "copied_records", held_up)
-    monkeypatch.setattr(ended_copies, "LEFT_FROM", 10)
+    monkeypatch.setattr(ended_copies, "DEFERRED_RECORDS_MIN", 10)
     writer.copy([(history, [])])
     marker, begin = copy_begin(items, 0x2000)
     writer.send([marker], barriers=[begin], end_lsn=0x2000)

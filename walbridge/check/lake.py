@@ -33,7 +33,7 @@ from walbridge.spark_consumer.errors import (
 from walbridge.spark_consumer.plan.cut_faults import cut_fault
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import CutRow
-from walbridge.spark_consumer.plan.segments import LEFT
+from walbridge.spark_consumer.plan.segments import AWAITING_COPY
 
 LOW_BYTES = 10 * 2**30
 """As the alert that is shipped, ``WalbridgeLakeDiskFills``."""
@@ -69,7 +69,7 @@ def _in_trouble(rows: Sequence[CutRow]) -> Iterator[Finding]:
     # A plan's row names only what it touches.
     tables = next((row.tables for row in rows if row.kind != "plan"), ())
     for entry in sorted(tables, key=lambda entry: entry.qualified_name):
-        if entry.why is not None and entry.state in LEFT:
+        if entry.why is not None and entry.state in AWAITING_COPY:
             since = "" if entry.since is None else f" since {format_lsn(entry.since)}"
             what = f"table {entry.qualified_name} is {entry.state}{since}: {entry.why}"
             yield warning(LAKE, what, copy_command(entry.qualified_name))
@@ -116,7 +116,12 @@ def table_findings(settings: Settings) -> Iterator[Finding]:
     rows = newest_two(settings)
     tables = next((row.tables for row in rows if row.kind != "plan"), ())
     for entry in sorted(tables, key=lambda entry: entry.qualified_name):
-        if entry.version is None or entry.is_dropped or entry.state in LEFT or rows[0].pipeline != settings.name:
+        if (
+            entry.version is None
+            or entry.is_dropped
+            or entry.state in AWAITING_COPY
+            or rows[0].pipeline != settings.name
+        ):
             continue
         how = _how_lost(Path(path) / entry.path, entry.version)
         if how is not None:

@@ -89,10 +89,10 @@ class Maintenance:
         elif self._purge is not None and self._marked and self._purge.is_due():
             self._purge_table(self._purge)
 
-    def leave(self, path: str) -> None:
-        """Visit a table no more before it is written again: it may be gone, or damaged."""
+    def stop_visiting(self, path: str) -> None:
+        """Visit this table no more until a plan writes to it again: it may be gone, or damaged."""
         self._commits.pop(path, None)
-        self._revisits.leave(path)
+        self._revisits.stop_visiting(path)
         self._old.forget(path)
         self._marked.pop(path, None)
 

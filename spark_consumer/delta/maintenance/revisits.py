@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 
 from walbridge.spark_consumer.plan.manifest_row import CutRow
-from walbridge.spark_consumer.plan.segments import LEFT
+from walbridge.spark_consumer.plan.segments import AWAITING_COPY
 
 INTERVAL = timedelta(hours=6)
 """Since a table's last visit, or since it was first written."""
@@ -34,7 +34,7 @@ class Revisits:
             return
         there = (each for each in row.tables if each.version is not None)
         at_rest = (each for each in there if not (each.copy_from is not None and each.copy_from.has_ended))
-        paths = {each.path for each in at_rest if each.state not in LEFT and not each.is_dropped}
+        paths = {each.path for each in at_rest if each.state not in AWAITING_COPY and not each.is_dropped}
         for place, path in enumerate(sorted(paths, key=lambda path: _drawn(row.sequence, path))):
             self._due[path] = _LONG_AGO + timedelta(microseconds=place)
 
@@ -49,12 +49,12 @@ class Revisits:
         return None if path is None or now < max(self._due[path], self._not_before) else path
 
     def visited(self, path: str, now: datetime, took: timedelta, again: timedelta = INTERVAL) -> None:
-        """For whatever reason; sooner ``again`` where there was no time for all."""
+        """Note a visit, for whatever reason it was made. ``again``: sooner where there was no time for everything."""
         self._due[path] = now + again
         self._not_before = now + PAUSE * took
 
-    def leave(self, path: str) -> None:
-        """Until it is written again."""
+    def stop_visiting(self, path: str) -> None:
+        """Have this table wait for no visit until a plan writes to it again."""
         self._due.pop(path, None)
 
 

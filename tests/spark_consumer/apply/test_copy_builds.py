@@ -11,7 +11,7 @@ import pytest
 
 from tests.spark_consumer.events import column, plan_of, relation, table_plan
 from walbridge.schemas.errors import TableError
-from walbridge.spark_consumer.apply.copy_builds import POOL, CopyBuild, LeftOff
+from walbridge.spark_consumer.apply.copy_builds import POOL, BuildCancelled, CopyBuild
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
 from walbridge.spark_consumer.plan.plan import TableHead
 
@@ -66,10 +66,10 @@ def test_one_that_nobody_wants_ends_with_its_next_step() -> None:
     begun = build(write, spark)
     begun.start()
     assert is_begun.wait(WAIT_S)
-    begun.leave()
+    begun.cancel()
     goes_on.set()
 
     assert begun.has_ended(WAIT_S)
-    assert isinstance(begun.error, LeftOff)
-    assert begun.is_left
+    assert isinstance(begun.error, BuildCancelled)
+    assert begun.is_cancelled
     spark.sparkContext.cancelJobGroup.assert_called_once()

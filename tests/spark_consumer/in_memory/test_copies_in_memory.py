@@ -114,7 +114,7 @@ def test_what_is_published_as_current_equals_the_source_whatever_copies_are_writ
     tmp_path_factory: pytest.TempPathFactory, random: Random
 ) -> None:
     """I5, I8: each is done sooner or later; tables are emptied, altered, left, and copied anew meanwhile."""
-    beside = Beside(left_from=2, gets_on=lambda: random.random() < 0.4)
+    beside = Beside(deferred_from=2, gets_on=lambda: random.random() < 0.4)
     source = Source(random, MemoryPipeline(beside=beside))
     refuse_wrong(source, tmp_path_factory.mktemp("lake"), steps=60)
 

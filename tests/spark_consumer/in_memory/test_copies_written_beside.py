@@ -39,8 +39,8 @@ class Copied:
         """Whether copies are done only where the job waits for them."""
 
     @contextmanager
-    def job(self, left_from: int = 3, gets_on: Callable[[], bool] | None = None, **options: Any) -> Iterator[Run]:
-        self.pipeline.beside = Beside(left_from, gets_on or (lambda: not self.is_slow))
+    def job(self, deferred_from: int = 3, gets_on: Callable[[], bool] | None = None, **options: Any) -> Iterator[Run]:
+        self.pipeline.beside = Beside(deferred_from, gets_on or (lambda: not self.is_slow))
         with job_over(self.pipeline, self.lake, **options) as run:
             yield run
 
@@ -91,7 +91,7 @@ def test_all_others_are_published_before_a_large_copy_is_in_the_lake(beside: Cop
 
 def test_a_small_copy_is_in_the_lake_with_the_plan_that_ends_it(beside: Copied) -> None:
     beside.copy_more()
-    with beside.job(left_from=4) as run:
+    with beside.job(deferred_from=4) as run:
         run()
 
     assert (beside.newest.state, rows_of(beside.lake, beside.newest)) == ("current", [10, 20])
@@ -244,7 +244,7 @@ def test_the_trouble_of_a_copy_stops_the_job_where_the_settings_say_so(beside: C
 def test_a_plan_that_an_earlier_version_opened_over_a_large_copy_is_carried_out(beside: Copied) -> None:
     """It left no copy to later."""
     beside.copy_more()
-    with beside.job(left_from=100, plan_rows_max=100) as run:
+    with beside.job(deferred_from=100, plan_rows_max=100) as run:
         assert killed_at("apply:segment-applied", run, passing=2)
     opened = cut_rows(beside.lake)[-1]
     assert (opened.kind, len(opened.tables)) == ("plan", 3)

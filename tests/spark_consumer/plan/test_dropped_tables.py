@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.spark_consumer.plan.test_lake_state import BY_ID, EPOCH, NEXT, RELATIONS, A, after, head, plan, touched
-from walbridge.spark_consumer.plan.dropped_tables import may_have_left, taken_out, without_folders
+from walbridge.spark_consumer.plan.dropped_tables import may_be_unpublished, taken_out, without_folders
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.plan import TableHead
 
@@ -19,7 +19,7 @@ FOLDER = "public/a"
 def state() -> LakeState:
     """Table a was taken out, b goes on."""
     before = after(LakeState("p"), 1, LEFT, head(2))
-    assert may_have_left(before.entries) == {1}
+    assert may_be_unpublished(before.entries) == {1}
     return LakeState.after("p", before.republished(taken_out(before.entries, {1})))
 
 
@@ -38,7 +38,7 @@ def test_row_that_takes_a_table_out_is_of_the_same_state_of_the_source() -> None
 
 def test_tables_that_go_on_or_wait_for_a_copy_have_not_left() -> None:
     entries = state().entries
-    assert may_have_left(entries) == frozenset()
+    assert may_be_unpublished(entries) == frozenset()
     assert {entry.relation_id for entry in entries.values()} == {2, -1}
 
 

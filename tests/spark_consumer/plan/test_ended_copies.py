@@ -30,11 +30,13 @@ ENDED = GOES_ON.ended()
 STALE = replace(HEAD, state="stale")
 
 
-def plan(*tables: TableChanges, base: TableHead | None = None, copy: CopyFrom = GOES_ON, left_from: int = 9) -> Plan:
+def plan(
+    *tables: TableChanges, base: TableHead | None = None, copy: CopyFrom = GOES_ON, deferred_from: int = 9
+) -> Plan:
     heads = {} if base is None else {1: base}
     waits = [1] if base is not None and base.state == "stale" else []
     of_cut = cut(1, *tables, parts=(part(20, 25),))
-    return make_plan(numbered(of_cut), heads, {1: copy}, waits, left_from=left_from)
+    return make_plan(numbered(of_cut), heads, {1: copy}, waits, deferred_from=deferred_from)
 
 
 def lake(copy: CopyFrom, version: int | None = None, to_cut: int = 7) -> LakeState:
@@ -51,9 +53,9 @@ def test_a_large_copy_that_ends_is_left_with_all_that_comes_of_its_table(base: T
     assert found.copies == {1: replace(GOES_ON, partitions=(CopyRange(0, 10, 25, 14),), shapes_at_end=1)}
 
 
-@pytest.mark.parametrize(("base", "left_from"), [(HEAD, 9), (None, 10)])
-def test_a_small_copy_and_that_of_a_current_table_are_applied(base: TableHead | None, left_from: int) -> None:
-    found = plan(changes(END, rows=5), base=base, left_from=left_from)
+@pytest.mark.parametrize(("base", "deferred_from"), [(HEAD, 9), (None, 10)])
+def test_a_small_copy_and_that_of_a_current_table_are_applied(base: TableHead | None, deferred_from: int) -> None:
+    found = plan(changes(END, rows=5), base=base, deferred_from=deferred_from)
 
     assert ([table.state for table in found.tables], found.copies) == (["current"], {})
 
@@ -77,7 +79,7 @@ def test_a_copy_that_was_left_is_applied_once_a_truncate_made_it_small() -> None
 
 
 def test_a_large_copy_is_still_left_behind_a_truncate() -> None:
-    found = plan(changes(Barrier("truncate", at(800, 2)), rows=5), copy=ENDED, left_from=0)
+    found = plan(changes(Barrier("truncate", at(800, 2)), rows=5), copy=ENDED, deferred_from=0)
 
     assert found.copies == {1: CopyFrom("p.a", (CopyShape(800, 2, "v1"),), (CopyRange(0, 20, 25, 5),), 1)}
 
@@ -206,7 +208,7 @@ def test_a_copy_is_written_from_exactly_the_records_since_it_began(
             {},
             state.copies(EPOCH),
             state.awaiting_copy(EPOCH),
-            left_from=0,
+            deferred_from=0,
         )
         assert found.tables == (), "of a table that is not in the lake no plan has a part"
         entries = {

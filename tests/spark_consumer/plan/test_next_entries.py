@@ -16,8 +16,8 @@ from walbridge.spark_consumer.plan.manifest_row import TableEntry
 from walbridge.spark_consumer.plan.next_entries import (
     applied_entry,
     copying_entry,
+    entry_in_trouble,
     former_and_others,
-    left_entry,
     planned_entry,
     without_copy,
 )
@@ -159,7 +159,7 @@ TROUBLE = TableTrouble(1, TOPIC, KEYED.schema_id, TableError("it is damaged"))
 @pytest.mark.parametrize("state", STATES)
 def test_a_table_in_trouble_is_left_from_where_it_was_right(state: str) -> None:
     """I8: one that was left before has been wrong for longer."""
-    entry = left_entry(TROUBLE, replace(WHOLE, state=state), 700, RELATIONS)
+    entry = entry_in_trouble(TROUBLE, replace(WHOLE, state=state), 700, RELATIONS)
 
     assert (entry.state, entry.why) == (STALE, "it is damaged")
     assert entry.since == (200 if state in (STALE, QUARANTINED, SUPERSEDED) else 700)
@@ -170,7 +170,7 @@ def test_a_table_in_trouble_is_left_from_where_it_was_right(state: str) -> None:
 def test_a_table_in_trouble_that_the_lake_does_not_know_is_called_by_its_schema_or_its_topic(
     schema_id: str, name: str
 ) -> None:
-    entry = left_entry(replace(TROUBLE, schema_id=schema_id), None, 700, RELATIONS)
+    entry = entry_in_trouble(replace(TROUBLE, schema_id=schema_id), None, 700, RELATIONS)
 
     assert (entry.name, entry.version, entry.since, entry.state) == (name, None, 700, STALE)
 

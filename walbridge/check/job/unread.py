@@ -23,7 +23,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import cuts_unfit, doubting_empty, records_gone
 from walbridge.spark_consumer.plan.cut_faults import cut_fault
 from walbridge.spark_consumer.plan.lake_state import LakeState
-from walbridge.spark_consumer.plan.segments import LEFT
+from walbridge.spark_consumer.plan.segments import AWAITING_COPY
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 CUTS_MAX = 2_048
@@ -48,7 +48,7 @@ def unread_findings(
     if rows and (rows[0].pipeline != settings.name or is_of_another_copy(rows[0], progress)):
         return
     state = LakeState.after(settings.name, next((row for row in rows if row.kind != "plan"), None))
-    left = {entry.topic for entry in state.entries.values() if entry.state in LEFT}
+    left = {entry.topic for entry in state.entries.values() if entry.state in AWAITING_COPY}
     wanted = dict(_of_copies(state))
     unfit = None
     for cut in _fitting(state, islice(cuts(state.next_offset), CUTS_MAX)):

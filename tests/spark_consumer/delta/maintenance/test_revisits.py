@@ -162,7 +162,7 @@ def test_every_table_is_due_once_at_a_start_and_again_after_the_interval() -> No
     queue.written(["a", "new"], NOW)
 
     assert sorted(taken(queue, NOW)) == ["a", "b"]
-    queue.leave("b")
+    queue.stop_visiting("b")
     assert taken(queue, NOW + INTERVAL - timedelta(seconds=1)) == []
     assert sorted(taken(queue, NOW + INTERVAL)) == ["a", "new"]
 

@@ -1,8 +1,9 @@
-"""Which tables left the source for good, as the producer's progress says: to cuts all that is left is ``dropped``.
+"""Which tables the source publishes no more: dropped there, or taken out of the publication.
 
-In: tables of the lake that take no changes, and how far it is. Out: those that were dropped at the source, or taken
-out of the publication. What progress says of a cut is in the cut's Kafka transaction; where the lake has that cut and
-progress does not show it yet, it is asked again.
+In: tables of the lake that take no changes, and the cut that the lake has reached. Out: those that the producer's
+progress calls ``dropped``. A cut alone does not tell, since a table that is to be copied again has the same barrier.
+Progress of a cut is written in the cut's own Kafka transaction. If progress is older than the lake, it is read again
+some seconds later.
 """
 
 import time
@@ -22,11 +23,11 @@ log = structlog.get_logger()
 
 AGAIN_S, SOON_S = 600.0, 5.0
 FIRST_RECORDS, MORE_RECORDS = 500, 4_000
-"""Of one read: what left just now is among the first."""
+"""Records of the first read and of each later one. The first one holds what happened just now."""
 
 
-class LeftTables:
-    """Asks for one job."""
+class UnpublishedTables:
+    """Reads the producer's progress for one job."""
 
     def __init__(self, kafka: KafkaLog, pipeline: str) -> None:
         self._kafka, self._topic = kafka, progress_topic(pipeline)
@@ -34,7 +35,8 @@ class LeftTables:
         self._again_s = 0.0
 
     def of(self, relation_ids: frozenset[int], epoch: Epoch, to_cut: int, end_lsn: int) -> frozenset[int]:
-        """Those that had left at that cut. Each is asked for at once, and then now and then."""
+        """Those of these tables that were not published any more at that cut. A new question is answered at once, the
+        same one again every ten minutes."""
         now_s = time.monotonic()
         if not relation_ids or (relation_ids <= self._asked and now_s < self._again_s):
             return frozenset()
@@ -52,11 +54,11 @@ class LeftTables:
         if progress.cut_id < to_cut:  # a table may have come back since, and be in trouble again
             self._again_s = now_s + SOON_S
             return frozenset()
-        since = dict(_left_since(progress, relation_ids))
-        left = frozenset(each for each, lsn in since.items() if lsn <= end_lsn)
-        if len(left) < len(since):
+        since = dict(_unpublished_since(progress, relation_ids))
+        unpublished = frozenset(each for each, lsn in since.items() if lsn <= end_lsn)
+        if len(unpublished) < len(since):
             self._again_s = now_s + SOON_S
-        return left
+        return unpublished
 
     def _progress(self, slot: str) -> Progress | None:
         if not self._kafka.partition_count(self._topic):
@@ -80,7 +82,7 @@ class LeftTables:
             end, count = first, MORE_RECORDS
 
 
-def _left_since(progress: Progress, relation_ids: Collection[int]) -> Iterator[tuple[int, int]]:
+def _unpublished_since(progress: Progress, relation_ids: Collection[int]) -> Iterator[tuple[int, int]]:
     for relation_id in relation_ids:
         known = progress.tables.get(relation_id)
         if known is not None and known.state == DROPPED and known.since is not None:
