@@ -58,17 +58,17 @@ def publication_remade(publications: Sequence[str]) -> OperatorError:
 
 
 def operations_missing(
-    publications: Sequence[str], operations: Sequence[str], *, is_told_later: bool | None = None
+    publications: Sequence[str], operations: Sequence[str], *, is_detectable_later: bool | None = None
 ) -> OperatorError:
     """Postgres leaves them out silently.
 
     Args:
-        is_told_later: whether a start can tell afterwards that they were left out; None before a pipeline begins.
+        is_detectable_later: whether a start can tell afterwards that they were left out; None before a pipeline begins.
     """
     verb, then = "does" if len(publications) == 1 else "do", ""
-    if is_told_later is not None:
+    if is_detectable_later is not None:
         then = " then start walbridge produce, which copies the tables again of which changes may be missing"
-    if is_told_later is False:
+    if is_detectable_later is False:
         then = f" if there were any since the copy, {COPY_ALL}"
     return OperatorError(
         f"{the_publications(publications)} {verb} not publish {', '.join(operations)}: such changes do not come",
@@ -92,7 +92,7 @@ def membership_changed(publications: Sequence[str], table: str) -> OperatorError
     )
 
 
-def named_otherwise(publications: Sequence[str], table: str) -> OperatorError:
+def published_under_other_name(publications: Sequence[str], table: str) -> OperatorError:
     """What is said of it by name says nothing of its rows."""
     verb = "publishes" if len(publications) == 1 else "publish"
     return OperatorError(

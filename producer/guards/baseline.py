@@ -1,9 +1,10 @@
 """The baseline: the ids of publications, their members and topics at the time of the copy. Ids are never reused.
 
-In: the baseline that progress carries, and the publication and topics as they are now. Out: tables
-that left, or an ``OperatorError``: what the stream never says, because it just sends less (I7).
-Pure. What is of one table rides in its record of progress; what is of all, in ``Progress.options`` under
-names of its own. So it is compared across restarts too; a progress without it takes what there is as given.
+In: the baseline that progress carries, and the publication and topics as they are now. Out: the tables that left, or an
+``OperatorError``. The stream reports neither: Postgres just sends less (I7). Pure.
+
+Progress carries the baseline, so that it is compared after a restart as well: the facts of one table in the table's
+record, those of all tables in ``Progress.options``. Where progress has no baseline, the next session takes one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,12 +21,12 @@ from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.pgoutput.options import PUBLICATION_NAMES, names_in
 from walbridge.producer.postgres.facts import PublicationState
 from walbridge.producer.postgres.publications.combined_publications import (
-    NAMED_OTHERWISE,
+    UNDER_OTHER_NAME,
     changed_members,
+    differs_only_in_columns,
     generated_by_publication,
     has_version,
-    tells_more,
-    told_beside,
+    restated_membership,
     without_version,
 )
 from walbridge.schemas.control.progress_record import OWN_OPTIONS, Progress, pairs
@@ -41,7 +42,7 @@ class Baseline:
     """``publications``: their ids; ``tables``: by relation id; ``control_topics``: topic → id; ``generated_columns``
     as in ``PublicationState``, None where earlier code did not write it down.
 
-    A progress of format 1 has the ids of all topics in ``control_topics``, until ``with_topics``.
+    Of a progress of format 1, ``control_topics`` holds the ids of all topics until ``with_table_topics`` is called.
     """
 
     publications: frozenset[int]
@@ -51,7 +52,7 @@ class Baseline:
 
     @classmethod
     def of(cls, progress: Progress) -> "Baseline | None":
-        """The one that a progress carries."""
+        """The baseline that this progress carries; None where it has none."""
         options = progress.options
         if _PUBLICATION not in options:
             return None
@@ -60,7 +61,7 @@ class Baseline:
 
     @property
     def options(self) -> dict[str, str]:
-        """What a progress carries of it beside its tables."""
+        """The part of the baseline that ``Progress.options`` holds."""
         generated = {} if self.generated_columns is None else {GENERATED_OPTION: self.generated_columns}
         return generated | {
             _PUBLICATION: " ".join(map(str, sorted(self.publications))),
@@ -69,15 +70,15 @@ class Baseline:
 
     @property
     def topics(self) -> dict[str, str]:
-        """Topic → id, of all that were written to."""
+        """The id of each topic that was written to, by name."""
         of_tables = {table.topic: table.topic_id for table in self.tables.values()}
         return {**self.control_topics, **{topic: an_id for topic, an_id in of_tables.items() if topic and an_id}}
 
-    def with_topics(self, topics: Mapping[int, str]) -> "Baseline":
-        """The same with the ids of data topics at their tables, which a progress of format 1 did not know apart.
+    def with_table_topics(self, topics: Mapping[int, str]) -> "Baseline":
+        """This baseline with the ids of data topics moved to their tables: format 1 kept all ids in one place.
 
         Args:
-            topics: by relation id.
+            topics: the name of each table's topic, by relation id.
         """
         unplaced = {each for each, table in self.tables.items() if table.topic is None and each in topics}
         if not unplaced:
@@ -92,26 +93,27 @@ class Baseline:
         return replace(self, tables={**self.tables, **placed}, control_topics=ids)
 
     def of_table(self, relation_id: int) -> "Baseline":
-        """The same of one table alone."""
+        """This baseline with one table only."""
         return replace(self, tables={each: table for each, table in self.tables.items() if each == relation_id})
 
-    def dropped(self, names: Sequence[str], now: PublicationState) -> set[int]:
-        """The relations that are members no more, of publications that ``refuse_lost_publications`` let pass.
+    def no_longer_published(self, names: Sequence[str], now: PublicationState) -> set[int]:
+        """The relations that are not members any more. The caller has called ``refuse_lost_publications`` before.
 
         Raises:
-            OperatorError: operations of all tables do not come.
+            OperatorError: the publications leave operations out.
         """
         if now.missing_operations:
-            is_told_later = all(map(has_version, self._members.values()))
-            raise operations_missing(names, now.missing_operations, is_told_later=is_told_later)
-        return self._members.keys() - now.members.keys()
+            is_detectable_later = all(map(has_version, self._memberships.values()))
+            raise operations_missing(names, now.missing_operations, is_detectable_later=is_detectable_later)
+        return self._memberships.keys() - now.members.keys()
 
-    def beside(self, now: PublicationState) -> "Baseline":
-        """The same facts where these publications are followed instead: what they tell otherwise has changed."""
+    def restated_for(self, now: PublicationState) -> "Baseline":
+        """This baseline as it would read if these other publications had been followed. So a comparison with ``now``
+        finds exactly the tables that they publish in another way."""
         oids = frozenset(now.oids.values())
         tables = {
-            each: replace(self.tables[each], membership=told_beside(membership, self.publications, oids))
-            for each, membership in self._members.items()
+            each: replace(self.tables[each], membership=restated_membership(membership, self.publications, oids))
+            for each, membership in self._memberships.items()
         }
         generated = self.generated_columns
         if generated is not None:
@@ -120,60 +122,63 @@ class Baseline:
                 for text, of in ((generated, self.publications), (now.generated_columns, oids))
             )
             if all(before[oid] == after[oid] for oid in before.keys() & after.keys()):
-                generated = now.generated_columns  # of a table in the others alone, its membership tells
+                generated = now.generated_columns  # a table that only the others publish has another membership
         return replace(self, publications=oids, tables={**self.tables, **tables}, generated_columns=generated)
 
-    def is_of(self, now: PublicationState) -> bool:
-        """Whether these are the publications that it was taken of."""
+    def has_same_publications(self, now: PublicationState) -> bool:
+        """Whether the baseline was taken of these very publications."""
         return frozenset(now.oids.values()) == self.publications
 
-    def changed(self, now: PublicationState) -> dict[int, list[str]]:
-        """The relations that are members for another reason than they were, and of which publications: some of their
-        changes may be missing."""
+    def changed_memberships(self, now: PublicationState) -> dict[int, list[str]]:
+        """The relations that are members in another way than before, each with the publications that differ: some of
+        their changes may be missing."""
         return {
-            each: _concerned(before, token, now)
+            each: _changed_publications(before, token, now)
             for each, before, token in self._compared(now)
             if without_version(before) != without_version(token)
         }
 
-    def named_otherwise(self, now: PublicationState) -> set[int]:
-        """The relations of which nothing comes under their own name, whatever was written down of them: on 13 and 14
-        earlier code followed a partition beside the root through which it is published."""
-        return {each for each in self.tables if now.members.get(each) == NAMED_OTHERWISE}
+    def published_under_other_name(self, now: PublicationState) -> set[int]:
+        """The relations whose changes never come under their own name, whatever their membership was before: on
+        Postgres 13 and 14, earlier code also followed partitions of a root that publishes their changes."""
+        return {each for each in self.tables if now.members.get(each) == UNDER_OTHER_NAME}
 
-    def altered(self, now: PublicationState) -> dict[int, list[str]]:
-        """The relations that are members as they were, but may not have been meanwhile, and of which publications."""
+    def maybe_interrupted(self, now: PublicationState) -> dict[int, list[str]]:
+        """The relations that are members as before, but may not have been in between, each with the publications where
+        that is so."""
         return {
-            each: _concerned(before, token, now)
+            each: _changed_publications(before, token, now)
             for each, before, token in self._compared(now)
             if without_version(before) == without_version(token)
             and has_version(before)
             and before != token
-            and not tells_more(before, token)
+            and not differs_only_in_columns(before, token)
         }
 
-    def unversioned(self, now: PublicationState) -> dict[int, str]:
-        """The relations that are members as earlier code wrote down, and what is known of them now: nobody can say what
-        they were meanwhile."""
+    def memberships_to_remember(self, now: PublicationState) -> dict[int, str]:
+        """Memberships of relations that are members as before, where more is known of them now than progress holds:
+        earlier code wrote down less, so it cannot be told whether they were members in between."""
         return {
             each: token
             for each, before, token in self._compared(now)
-            if tells_more(before, token) or (not has_version(before) and before == without_version(token) != token)
+            if differs_only_in_columns(before, token)
+            or (not has_version(before) and before == without_version(token) != token)
         }
 
     def _compared(self, now: PublicationState) -> Iterator[tuple[int, str, str]]:
-        return ((each, before, now.members.get(each, before)) for each, before in self._members.items())
+        """Relation id, membership before, membership now; of members that left, the one before twice."""
+        return ((each, before, now.members.get(each, before)) for each, before in self._memberships.items())
 
     def has_other_generated_columns(self, now: PublicationState) -> bool:
         """Whether stored generated columns are published that were not, or the other way round."""
         return self.generated_columns not in (None, now.generated_columns)
 
     @property
-    def _members(self) -> dict[int, str]:
+    def _memberships(self) -> dict[int, str]:
         return {each: table.membership for each, table in self.tables.items() if table.membership is not None}
 
     def refuse_other_control_topics(self, topics: Mapping[str, TopicFound]) -> None:
-        """Compare with those that the broker has now.
+        """Compare the topics of all tables with those that the broker has now.
 
         Raises:
             OperatorError: a topic of all tables is gone, or was made anew and lacks what was in it.
@@ -186,24 +191,24 @@ class Baseline:
 
 
 def followed_names(progress: Progress, names: Sequence[str]) -> Sequence[str]:
-    """The publications that were followed; ``names``, where earlier code did not write that down."""
+    """The publications that were followed; ``names`` where earlier code did not write them down."""
     asked = progress.options.get(PUBLICATION_NAMES)
     return names if asked is None else names_in(asked)
 
 
 def followed_origin(progress: Progress) -> str:
-    """Changes of which origins the lake has; earlier code told it by the options of its stream alone."""
+    """The origin filter under which the lake's changes came; earlier code kept it in the options of its stream only."""
     return progress.options.get(ORIGIN_OPTION, progress.options.get("origin", "any"))
 
 
 def refuse_lost_publications(
     progress: Progress, names: Sequence[str], now: PublicationState, wanted: Sequence[str] = ()
 ) -> None:
-    """Compare those that were followed, and are asked for still, as they are now.
+    """Compare the publications that were followed, and that a session still asks for, with those that exist now.
 
     Args:
-        names: those that a session asks for.
-        wanted: those that settings name, where it does not ask for them yet.
+        names: the publications that the session asks for.
+        wanted: the publications that settings name, where the session does not ask for them yet.
 
     Raises:
         StreamLost: changes of all tables may be missing: one was dropped, renamed, or made again.
@@ -221,6 +226,7 @@ def refuse_lost_publications(
         raise publication_remade(remade)
 
 
-def _concerned(before: str, token: str, now: PublicationState) -> list[str]:
+def _changed_publications(before: str, token: str, now: PublicationState) -> list[str]:
+    """The publications in which a membership changed; all of them where that cannot be told apart."""
     oids = changed_members(before, token)
     return [name for name, oid in now.oids.items() if oid in oids] or [*now.oids]

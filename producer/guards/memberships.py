@@ -10,8 +10,8 @@ from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.errors.publications import (
     generated_columns_changed,
     membership_changed,
-    named_otherwise,
     publication_altered,
+    published_under_other_name,
 )
 from walbridge.producer.guards.baseline import GENERATED_OPTION, Baseline
 from walbridge.producer.guards.doubts.doubts import Doubts
@@ -34,10 +34,10 @@ class Memberships:
         Raises:
             OperatorError: settings say that a doubt stops all.
         """
-        changed, followed = baseline.changed(now), set(self._tracker.progress.relation_ids)
-        otherwise = baseline.named_otherwise(now) & followed
+        changed, followed = baseline.changed_memberships(now), set(self._tracker.progress.relation_ids)
+        otherwise = baseline.published_under_other_name(now) & followed
         doubts = self._doubts
-        doubts.add({each: named_otherwise([*now.oids], self._name(each)) for each in otherwise})
+        doubts.add({each: published_under_other_name([*now.oids], self._name(each)) for each in otherwise})
         doubts.add({each: membership_changed(changed[each], self._name(each)) for each in changed.keys() & followed})
         if baseline.has_other_generated_columns(now):
             concerned = with_generated_columns(self._connection, self._tracker.progress.relation_ids)
@@ -45,8 +45,10 @@ class Memberships:
                 {each: generated_columns_changed([*now.oids], self._name(each)) for each in concerned},
                 {GENERATED_OPTION: str(now.generated_columns)},
             )
-        altered = baseline.altered(now)
-        doubts.add({each: publication_altered(altered[each], self._name(each)) for each in altered.keys() & followed})
-        if new := {each: token for each, token in baseline.unversioned(now).items() if each not in doubts}:
+        interrupted = baseline.maybe_interrupted(now)
+        doubts.add(
+            {each: publication_altered(interrupted[each], self._name(each)) for each in interrupted.keys() & followed}
+        )
+        if new := {each: token for each, token in baseline.memberships_to_remember(now).items() if each not in doubts}:
             tables = self._tracker.progress.tables
             self._tracker.remember_tables({each: replace(tables[each], membership=new[each]) for each in new})

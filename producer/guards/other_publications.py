@@ -1,8 +1,8 @@
-"""Where settings name other publications than were followed: the remembered memberships, restated for the new ones.
+"""Settings that name other publications than were followed before: the baseline is restated for the new ones.
 
-In: progress, the publications of a session, the catalogue. Out: what the tables were members of, in the words of the
-new publications, so that a comparison finds the tables of which something may be missing; tables that left with the old
-ones; which of those that a session does not ask for yet are there.
+In: progress, the publications of a session, the catalogue. Out: the baseline as if the new publications had been
+followed, so that a comparison finds the tables of which changes may be missing; the tables that only the old ones
+published; whether the publications exist that no session asks for yet.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -15,30 +15,30 @@ from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.control.progress_record import Progress
 
 
-def beside_others(
+def restated_baseline(
     progress: Progress, baseline: Baseline, names: Sequence[str], state: Callable[[Collection[int]], PublicationState]
 ) -> tuple[Baseline, set[int]]:
-    """The baseline, and tables of which nothing comes any more, also if something was written since. Where the session
-    before asked for these publications: the baseline as it is, and none.
+    """The baseline restated for these publications, and the followed tables that they do not publish. If the session
+    before asked for the same publications, the baseline is returned as it is, with no tables.
 
     Args:
-        state: these publications as they are now, with relations.
+        state: returns the state of these publications now, with the memberships of given relations.
 
     Raises:
-        OperatorError: one that is named still was lost, or operations of all tables do not come.
+        OperatorError: a publication that is still followed was lost, or these publications leave operations out.
     """
     if {*followed_names(progress, names)} == {*names}:
         return baseline, set()
     now = state(progress.relation_ids)
     refuse_lost_publications(progress, names, now)
-    beside = baseline.beside(now)
-    return beside, beside.dropped(names, now) & {*progress.relation_ids}
+    restated = baseline.restated_for(now)
+    return restated, restated.no_longer_published(names, now) & {*progress.relation_ids}
 
 
-def notice_awaited(
+def look_for_awaited(
     tables: Tables, connection: SqlConnection, now: PublicationState, next_xid: Callable[[], int]
 ) -> None:
-    """One look more at what settings name and this session does not ask for: publications, an origin.
+    """Look once more for what settings name and this session does not ask for yet: publications, an origin.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.

@@ -22,7 +22,7 @@ from walbridge.producer.guards.leaving_tables import LeavingTables
 from walbridge.producer.guards.look_pace import CatalogPace, LookPace
 from walbridge.producer.guards.memberships import Memberships
 from walbridge.producer.guards.new_names import NewNames
-from walbridge.producer.guards.other_publications import beside_others, notice_awaited
+from walbridge.producer.guards.other_publications import look_for_awaited, restated_baseline
 from walbridge.producer.guards.sent_changes import SentChanges
 from walbridge.producer.guards.taken_baseline import taken_baseline
 from walbridge.producer.guards.topic_watch import TopicWatch, refuse_unknown
@@ -65,8 +65,8 @@ class SourceWatch:
         self._pace = CatalogPace(connection, lambda: tracker.progress.relation_ids)
         self._ddl_pace = LookPace()
         self._leaving, self._names = LeavingTables(), NewNames()
-        self.gone: set[int] = set()
-        """Tables that are gone from the catalogue."""
+        self.missing_in_catalogue: set[int] = set()
+        """Tables that the catalogue does not have any more."""
         self.doubts = Doubts(settings, tables, tracker)
         self.stream_facts = StreamFacts(settings, connection, tables, tracker, self.doubts)
         self.storage = StorageComparison(settings, connection, tables, tracker, self.stream_facts, self.doubts)
@@ -106,8 +106,8 @@ class SourceWatch:
             self._remember(self.baseline(followed_tables, self._connection))
         else:
             newest = self._tables.versions.newest(progress.tables)
-            baseline = baseline.with_topics({each.table.relation_id: each.topic for each in newest})
-            baseline, left = beside_others(progress, baseline, self._publications, self._state)
+            baseline = baseline.with_table_topics({each.table.relation_id: each.topic for each in newest})
+            baseline, left = restated_baseline(progress, baseline, self._publications, self._state)
             self._leaving.leave_with_next_cut(left)
             self.leave_first = bool(left)
             self._remember(baseline)
@@ -172,7 +172,7 @@ class SourceWatch:
             return
         now = self._state(progress.relation_ids)
         refuse_lost_publications(progress, self._publications, now, self._tables.awaited_publications)
-        left = baseline.dropped(self._publications, now)
+        left = baseline.no_longer_published(self._publications, now)
         self._leaving.note_members(now.members.keys())
         self._memberships.compare(baseline, now)
         # Before the files: what clears a value of older rows there is then in them, if the columns do not show it.
@@ -189,7 +189,7 @@ class SourceWatch:
         self._names.note_look(now.names, now.lsn, self._tables.writers.name_of)
         self._notice_ddl_publication(now)
         if not self.only_looks:
-            notice_awaited(self._tables, self._connection, now, self.next_xid)
+            look_for_awaited(self._tables, self._connection, now, self.next_xid)
         if self.notices_tables:
             there = [each for each, table in progress.tables.items() if table.state != DROPPED]
             self.appeared |= other_members(self._connection, self._publications, there)
@@ -253,16 +253,16 @@ class SourceWatch:
         now = self._state([relation_id])
         if now.missing_operations:
             self.look()  # which refuses that
-        if baseline.is_of(now):
+        if baseline.has_same_publications(now):
             self._memberships.compare(baseline.of_table(relation_id), now)
         self._compare_storage([relation_id], _snapshot_of(now))
 
     def _compare_storage(self, relation_ids: Iterable[int], snapshot: Snapshot | None) -> None:
-        """A table that is gone leaves with the next cut, whatever comes of it: it may have been altered before it was
-        dropped, and nobody can say any more how (I8)."""
-        gone = self.storage.compare(relation_ids, snapshot)
-        self.gone |= gone
-        self._leaving.leave_with_next_cut(gone)
+        """A table that the catalogue lacks leaves with the next cut, even if changes of it are still to come: it may
+        have been altered before it was dropped, and nobody can say any more how (I8)."""
+        missing = self.storage.compare(relation_ids, snapshot)
+        self.missing_in_catalogue |= missing
+        self._leaving.leave_with_next_cut(missing)
 
     def take_appeared(self) -> set[int]:
         """Relations that came to the publication. Each is returned once a look."""

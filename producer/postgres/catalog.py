@@ -13,7 +13,7 @@ import psycopg
 
 from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.postgres.facts import ColumnFacts, Membership, PublishedTable, TableFacts
-from walbridge.producer.postgres.publications.combined_publications import OPERATIONS, row_filter_of, sent_by_name
+from walbridge.producer.postgres.publications.combined_publications import OPERATIONS, named_in_stream, row_filter_of
 from walbridge.producer.postgres.server_errors import classified
 from walbridge.schemas.errors import LOCKED, TableLocked
 from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
@@ -124,7 +124,7 @@ def published_tables(connection: psycopg.Connection[Any], publications: Publicat
         raise TableLocked(LOCKED) from None
     for row in found:
         rows.setdefault(row[0], []).append(row)
-    sent = sent_by_name({oid: of[0][5] for oid, of in rows.items()})
+    sent = named_in_stream({oid: of[0][5] for oid, of in rows.items()})
     return [_published(of) for oid, of in rows.items() if oid in sent]
 
 

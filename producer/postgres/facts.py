@@ -51,7 +51,7 @@ class PublicationState:
     ``oids``: by name, of those that are there. ``missing_operations``: which none of them publishes.
     ``lsn``: where the server's WAL stood. ``oldest_xid``: transactions below it have ended.
     ``generated_columns``: "s" where stored ones are published without being named (18 and newer); of several
-    publications ``combined_publications.generated_text``.
+    publications ``combined_publications.generated_columns_text``.
     ``names``: schema and table of each relation that was asked for and is there.
     ``snapshot``: of a moment before. ``others``: names by id of all other publications, where one asked for is missing.
     """

@@ -102,7 +102,7 @@ class TableTrouble:
     def drop(self, relation_id: int) -> None:
         """The table left the publication or is gone: the cut that was made just now says so."""
         self._followed.drop(relation_id)
-        if relation_id in self._watch.gone:
+        if relation_id in self._watch.missing_in_catalogue:
             self._left_out.add(relation_id)  # its last changes may be yet to come
         if self.copies is not None:
             self.copies.forget(relation_id)

@@ -15,7 +15,7 @@ from walbridge.producer.guards.unfit.replica_identity import partition_faults
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql
 from walbridge.producer.postgres.publications import publication
-from walbridge.producer.postgres.publications.combined_publications import NAMED_OTHERWISE, tells_more
+from walbridge.producer.postgres.publications.combined_publications import UNDER_OTHER_NAME, differs_only_in_columns
 from walbridge.producer.postgres.publications.publication import next_xid, publication_state, shown_xid
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
@@ -139,15 +139,15 @@ def test_membership_tells_of_a_table_that_was_a_partition_of_a_published_root_fo
         database.execute(f"CREATE PUBLICATION p {members} WITH (publish_via_partition_root = true)")
         before = _membership(database)
         database.execute("ALTER TABLE p ATTACH PARTITION t DEFAULT")
-        assert _membership(database) == NAMED_OTHERWISE
+        assert _membership(database) == UNDER_OTHER_NAME
         database.execute("ALTER TABLE p DETACH PARTITION t")
         after = _membership(database)
         assert after not in (None, before)
-        assert not tells_more(str(before), str(after))
+        assert not differs_only_in_columns(str(before), str(after))
         for statement in KEPT:
             database.execute(statement)
             now = _membership(database)
-            assert now == after or tells_more(str(after), str(now)), statement
+            assert now == after or differs_only_in_columns(str(after), str(now)), statement
             after = now  # as it is remembered
 
 

@@ -88,11 +88,11 @@ from walbridge.schemas.control.table_progress import CURRENT
 
 NOTICED = {
     "what a publication left out before it was altered back passes unseen": Noticed(
-        Mutant(Baseline.altered, "before != token", "False"),
+        Mutant(Baseline.maybe_interrupted, "before != token", "False"),
         test_baseline.test_table_whose_publication_was_altered_and_altered_back_is_told_by_who_wrote_it_last,
     ),
     "a partition that is sent as its root's is called current": Noticed(
-        Mutant(Baseline.named_otherwise, "== NAMED_OTHERWISE", "is None"),
+        Mutant(Baseline.published_under_other_name, "== UNDER_OTHER_NAME", "is None"),
         test_baseline.test_table_that_is_sent_under_another_name_is_told_whatever_was_written_down_of_it,
     ),
     "an idle cut confirms what a publication that is gone never sent": Noticed(
@@ -319,7 +319,7 @@ NOTICED = {
         test_source_watch.test_table_that_is_gone_from_the_catalogue_leaves_with_the_next_cut,
     ),
     "what comes of a table that is gone is taken for one that came": Noticed(
-        Mutant(TableTrouble.drop, "relation_id in self._watch.gone", "False"),
+        Mutant(TableTrouble.drop, "relation_id in self._watch.missing_in_catalogue", "False"),
         test_loop.test_what_still_comes_of_a_table_that_is_gone_is_left_out,
     ),
     "a type that one transaction altered behind its column is not doubted": Noticed(

@@ -261,7 +261,7 @@ class Watch:
         self.topics = self
         self.strangers: set[int] = set()
         """Tables that are no members of the publication any more."""
-        self.gone: set[int] = set()
+        self.missing_in_catalogue: set[int] = set()
         """Tables that are gone from the catalogue."""
 
     def look(self) -> None:

@@ -118,7 +118,7 @@ FOLLOWED: dict[str, str] = {
         "tests/faults/tables/test_unfit_rows.py::"
         "test_table_whose_key_was_replaced_unread_over_several_partitions_is_copied_again"
     ),
-    "producer/errors/publications.py:named_otherwise": (
+    "producer/errors/publications.py:published_under_other_name": (
         "tests/faults/tables/test_unsaid_rows.py::test_tables_are_copied_anew_when_the_publication_names_them_otherwise"
     ),
     "producer/errors/publications.py:not_published": SQL,

@@ -1,8 +1,8 @@
 """What several publications publish together of one table, as the server combines them in the stream.
 
-In: memberships, each of one table in one publication. Out: which rows and columns come, for which operations; where
-that is no answer, why not. Pure. Held against real subscribers by tests. Source: pgoutput.c, get_rel_sync_entry,
-pgoutput_row_filter_init, pgoutput_column_list_init, check_and_init_gencol.
+In: memberships, each of one table in one publication. Out: which rows and columns come, for which operations, and
+whether the publications agree on that. Pure. Tests compare it with real subscribers. Source: pgoutput.c,
+get_rel_sync_entry, pgoutput_row_filter_init, pgoutput_column_list_init, check_and_init_gencol.
 
 - A change of a partition is sent once, under the topmost of its parents that a publication publishes via root.
   Only publications that publish it under this name say which rows and columns come.
@@ -18,23 +18,23 @@ from dataclasses import dataclass
 
 from walbridge.producer.postgres.facts import Membership
 
-EVERY_TABLE, NAMED_OTHERWISE = "*", "as another"
-_VERSION, _COLUMNS, _OF = "@", "^", "="
+EVERY_TABLE, UNDER_OTHER_NAME = "*", "as another"
+_VERSION, _COLUMNS, _SEPARATOR = "@", "^", "="
 OPERATIONS = ("insert", "update", "delete", "truncate")
 _ROW_OPERATIONS = OPERATIONS[:3]
 
 
-def sent_by_name(parents: Mapping[int, Collection[int]]) -> set[int]:
-    """Of published relations those that the stream names: no parent of them is published, too.
+def named_in_stream(parents: Mapping[int, Collection[int]]) -> set[int]:
+    """The published relations whose own names the stream uses: those without a published ancestor.
 
     Args:
-        parents: of each, all the way up.
+        parents: the ancestors of each published relation, all the way up.
     """
     return {relation_id for relation_id, above in parents.items() if parents.keys().isdisjoint(above)}
 
 
 def filters_of(memberships: Iterable[Membership]) -> dict[str, frozenset[str] | None]:
-    """By operation that is published: the filters of which one must hold; None where all rows are sent."""
+    """By published operation, the row filters of which at least one must hold; None where all rows are sent."""
     found: dict[str, frozenset[str] | None] = {}
     for membership in memberships:
         for operation in membership.operations:
@@ -46,7 +46,7 @@ def filters_of(memberships: Iterable[Membership]) -> dict[str, frozenset[str] | 
 
 
 def row_filter_of(memberships: Sequence[Membership]) -> str | None:
-    """SQL that holds for the rows that are sent; None for all. Only inserts count, where operations differ."""
+    """An SQL condition for the rows that are sent; None for all rows. Where operations differ, that of inserts."""
     filters = filters_of(memberships).get("insert")
     if filters is None:
         return None
@@ -55,26 +55,26 @@ def row_filter_of(memberships: Sequence[Membership]) -> str | None:
 
 
 def missing_operations(memberships: Iterable[Membership]) -> tuple[str, ...]:
-    """What none of them publishes."""
+    """The operations that none of them publishes."""
     published = {operation for membership in memberships for operation in membership.operations}
     return tuple(operation for operation in OPERATIONS if operation not in published)
 
 
 def publishes(memberships: Iterable[Membership], operation: str) -> bool:
-    """Whether one of them does; what is not told counts as published."""
+    """Whether one of them publishes the operation. Without memberships everything counts as published."""
     members = [*memberships]
     return not members or operation not in missing_operations(members)
 
 
 def archived_operations(memberships: Iterable[Membership]) -> tuple[str, ...] | None:
-    """What comes of a table that is an archive; None of one of which all operations come."""
+    """The operations that come of a table that is an archive; None of a table that is none, as all operations come."""
     missing = missing_operations(memberships)
     return tuple(each for each in OPERATIONS if each not in missing) if missing and len(missing) < 4 else None
 
 
 def is_archivable(memberships: Iterable[Membership]) -> bool:
-    """Whether the lake comes to hold each row that comes, as it came last: a row must come before what changes it, and
-    be deleted as it was updated."""
+    """Whether the lake can hold the last state of each row that comes: each row must come before its changes, and where
+    updates are left out deletes must be as well."""
     missing = missing_operations(memberships)
     return "insert" not in missing and not ("update" in missing and "delete" not in missing)
 
@@ -85,17 +85,17 @@ def have_one_filter(memberships: Iterable[Membership]) -> bool:
 
 
 def have_one_list(memberships: Iterable[Membership]) -> bool:
-    """Whether the server sends the table at all: it fails where column lists differ, or generated columns."""
+    """Whether all publish the same columns: else the server ends the stream at the table's next change."""
     return len({membership.listed_names for membership in memberships}) <= 1
 
 
 @dataclass(frozen=True, slots=True)
 class FoundMember:
-    """A relation beside a publication, by ids. ``token``: what makes it a member, None where nothing does.
+    """One relation in one publication, by ids. ``token``: what makes it a member; None where it is none.
 
-    ``version``: changes whenever it may have been no member for a while, or a member otherwise; else never.
-    ``is_below_root``: the stream names a parent of it for this publication. ``is_unnamed``: it is partitioned, and
-    the stream names its partitions.
+    ``version``: another one whenever the relation may have left the publication for a while, or was a member in another
+    way; else the same for life. ``is_below_root``: this publication publishes the relation's changes under a parent's
+    name. ``is_unnamed``: it is partitioned, and the changes come under the names of its partitions.
     """
 
     oid: int
@@ -107,7 +107,7 @@ class FoundMember:
 
     @property
     def text(self) -> str:
-        """What makes it a member, and since when."""
+        """The token with its version."""
         return f"{self.token}{_VERSION}{self.version}" if self.version else str(self.token)
 
 
@@ -120,61 +120,61 @@ def membership_text(found: Sequence[FoundMember], *, is_single: bool) -> str | N
     if not members:
         return None
     if any(each.is_below_root for each in members):
-        return NAMED_OTHERWISE
+        return UNDER_OTHER_NAME
     named = sorted((each for each in members if not each.is_unnamed), key=lambda each: each.oid)
     if not named:
-        return NAMED_OTHERWISE
+        return UNDER_OTHER_NAME
     if is_single and set(named[0].operations) == set(OPERATIONS):
         return named[0].text
     return " ".join(f"{each.oid}={','.join(each.operations)}={each.text}" for each in named)
 
 
 def has_version(membership: str) -> bool:
-    """Whether it tells of what was altered and altered back, which that of earlier code does not."""
-    return _VERSION in membership or membership == NAMED_OTHERWISE
+    """Whether the membership shows what was altered and altered back; earlier code wrote none that does."""
+    return _VERSION in membership or membership == UNDER_OTHER_NAME
 
 
 def without_version(membership: str) -> str:
-    """What makes the table a member, whatever was altered and altered back."""
+    """What makes the table a member, without the versions."""
     return " ".join(each.partition(_VERSION)[0] for each in membership.split(" "))
 
 
 def operations_in(membership: str | None) -> tuple[str, ...] | None:
-    """What the publications publish of it together, as ``archived_operations``."""
+    """``archived_operations`` of a table with this membership."""
     parts = [part.split("=") for part in (membership or "").split() if "=" in part]
     told = {operation for _, operations, *_ in parts for operation in operations.split(",")}
     return tuple(each for each in OPERATIONS if each in told) if parts and not told >= {*OPERATIONS} else None
 
 
-def tells_more(before: str, now: str) -> bool:
-    """Whether the same is told as before, but of columns, which earlier code left out, or of which one is as it was:
-    who makes a partition of a table, or none, writes them all anew."""
+def differs_only_in_columns(before: str, now: str) -> bool:
+    """Whether two memberships differ only in who wrote the table's columns, and that shows no interruption: earlier
+    code did not write it down, or at least one column is as before. ATTACH and DETACH write all columns anew."""
     if before == now or before.count(" ") != now.count(" "):
         return False
     parts = ([each.partition(_COLUMNS) for each in text.split(" ")] for text in (before, now))
-    return all(_keeps_a_column(one, other) for one, other in zip(*parts, strict=True))
+    return all(_shares_a_column(one, other) for one, other in zip(*parts, strict=True))
 
 
-def _keeps_a_column(before: tuple[str, str, str], now: tuple[str, str, str]) -> bool:
+def _shares_a_column(before: tuple[str, str, str], now: tuple[str, str, str]) -> bool:
     known, found = ({*each[2].split(",")} if each[2] else set[str]() for each in (before, now))
     is_alike = before[0] == now[0] and (now[1] or not before[1])
     return bool(is_alike) and (not known or not found or not known.isdisjoint(found))
 
 
-def told_beside(membership: str, publications: Collection[int], others: Collection[int]) -> str:
-    """What was told of a table in ``publications``, as it is told where ``others`` are followed."""
-    if membership == NAMED_OTHERWISE:
+def restated_membership(membership: str, publications: Collection[int], others: Collection[int]) -> str:
+    """A membership that was written down while ``publications`` were followed, as it reads where ``others`` are."""
+    if membership == UNDER_OTHER_NAME:
         return membership
     every = ",".join(OPERATIONS)
-    if _OF not in membership and len(publications) == 1:
-        membership = _OF.join([*map(str, publications), every, membership])
-    oid, *rest = membership.split(_OF)
+    if _SEPARATOR not in membership and len(publications) == 1:
+        membership = _SEPARATOR.join([*map(str, publications), every, membership])
+    oid, *rest = membership.split(_SEPARATOR)
     is_plain = len(others) == 1 and " " not in membership and [oid] == [*map(str, others)] and rest[:1] == [every]
     return rest[1] if is_plain else membership
 
 
 def changed_members(before: str, now: str) -> set[int]:
-    """The publications in which a table is a member otherwise than before; none where they are told together."""
+    """The publications in which a membership changed; none where the text does not list them one by one."""
     if not (has_version(before) and has_version(now)):
         before, now = without_version(before), without_version(now)
     known, found = _by_oid(before), _by_oid(now)
@@ -187,13 +187,13 @@ def _by_oid(text: str) -> dict[int, str]:
 
 
 def generated_by_publication(text: str, publications: Collection[int]) -> dict[int, str]:
-    """What ``generated_text`` told of these."""
-    if _OF not in text:
+    """``generated_columns_text`` read back: by publication."""
+    if _SEPARATOR not in text:
         return dict.fromkeys(publications, text)
-    return {int(oid): kind for oid, _, kind in (part.partition(_OF) for part in text.split())}
+    return {int(oid): kind for oid, _, kind in (part.partition(_SEPARATOR) for part in text.split())}
 
 
-def generated_text(by_oid: Mapping[int, str]) -> str:
+def generated_columns_text(by_oid: Mapping[int, str]) -> str:
     """Which publications publish stored generated columns that no list names."""
     if len(by_oid) == 1:
         (kind,) = by_oid.values()

@@ -23,7 +23,7 @@ from walbridge.producer.postgres.publications.combined_publications import (
     EVERY_TABLE,
     OPERATIONS,
     FoundMember,
-    generated_text,
+    generated_columns_text,
     membership_text,
 )
 from walbridge.schemas.position import Lsn, parse_lsn
@@ -141,7 +141,7 @@ def publication_state(
         missing_operations=tuple(name for name in OPERATIONS if not any(name in of for of in operations.values())),
         members={each: text for each, text in texts.items() if text is not None},
         lsn=Lsn(parse_lsn(lsn)),
-        generated_columns=generated_text({oid: kind for _, oid, _, kind, *_ in there}),
+        generated_columns=generated_columns_text({oid: kind for _, oid, _, kind, *_ in there}),
         oldest_xid=oldest_xid,
         names={each: (namespace, name) for each, namespace, name, *_ in found},
         snapshot=there[0][-1] if there else "",

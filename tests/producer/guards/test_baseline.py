@@ -10,7 +10,7 @@ from tests.producer.streaming_progress import STREAMING
 from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
 from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.postgres.facts import PublicationState
-from walbridge.producer.postgres.publications.combined_publications import NAMED_OTHERWISE
+from walbridge.producer.postgres.publications.combined_publications import UNDER_OTHER_NAME
 from walbridge.schemas.control.table_progress import CURRENT, TableProgress
 from walbridge.schemas.errors import COPY_ALL, OperatorError, StreamLost
 from walbridge.schemas.position import Lsn
@@ -23,7 +23,7 @@ NOW = PublicationState({"walbridge": 16400}, (), MEMBERS, Lsn(7))
 
 
 def _dropped(now: PublicationState) -> set[int]:
-    return BASELINE.dropped(["walbridge"], now)
+    return BASELINE.no_longer_published(["walbridge"], now)
 
 
 def test_baseline_is_read_back_from_the_progress_that_carries_it() -> None:
@@ -50,19 +50,19 @@ def test_table_that_left_is_told_and_one_that_came_is_not() -> None:
 
 def test_table_that_is_a_member_anew_is_told() -> None:
     """I7: changes between may be missing; one that left is told as such."""
-    assert BASELINE.changed(NOW) == {}
-    assert BASELINE.changed(replace(NOW, members={1: "16410", 3: "*", 4: "16409"})) == {1: ["walbridge"]}
+    assert BASELINE.changed_memberships(NOW) == {}
+    assert BASELINE.changed_memberships(replace(NOW, members={1: "16410", 3: "*", 4: "16409"})) == {1: ["walbridge"]}
 
 
 def test_table_whose_publication_was_altered_and_altered_back_is_told_by_who_wrote_it_last() -> None:
     """I7: what was left out meanwhile shows nowhere else."""
     versioned = replace(BASELINE, tables={1: replace(TABLES[1], membership="16401@754"), 3: TABLES[3]})
     members = {1: "16401@754", 3: "*@754"}
-    assert versioned.altered(replace(NOW, members=members)) == {}
-    assert versioned.altered(replace(NOW, members=members | {1: "16401@790"})) == {1: ["walbridge"]}
-    assert versioned.changed(replace(NOW, members=members | {1: "16401@790"})) == {}
-    assert versioned.changed(replace(NOW, members=members | {1: "16410@790"})) == {1: ["walbridge"]}
-    assert versioned.altered(replace(NOW, members=members | {1: "16410@790"})) == {}
+    assert versioned.maybe_interrupted(replace(NOW, members=members)) == {}
+    assert versioned.maybe_interrupted(replace(NOW, members=members | {1: "16401@790"})) == {1: ["walbridge"]}
+    assert versioned.changed_memberships(replace(NOW, members=members | {1: "16401@790"})) == {}
+    assert versioned.changed_memberships(replace(NOW, members=members | {1: "16410@790"})) == {1: ["walbridge"]}
+    assert versioned.maybe_interrupted(replace(NOW, members=members | {1: "16410@790"})) == {}
 
 
 @pytest.mark.parametrize(("version", "then"), [("@754", "then start walbridge produce, which copies"), ("", COPY_ALL)])
@@ -70,30 +70,36 @@ def test_operations_that_come_back_are_mended_by_the_next_start_if_it_can_tell(v
     """I7: progress of earlier code does not say what publications were."""
     tables = {each: replace(table, membership=f"{table.membership}{version}") for each, table in TABLES.items()}
     with pytest.raises(OperatorError) as refusal:
-        replace(BASELINE, tables=tables).dropped(["walbridge"], replace(NOW, missing_operations=("update",)))
+        replace(BASELINE, tables=tables).no_longer_published(
+            ["walbridge"], replace(NOW, missing_operations=("update",))
+        )
     assert then in refusal.value.remedy
 
 
 def test_membership_that_earlier_code_wrote_down_is_no_doubt_and_to_be_written_anew() -> None:
     now = replace(NOW, members={1: "16401@754", 2: "16402+16403@754+760", 3: "*@754"})
-    assert (BASELINE.changed(now), BASELINE.altered(now)) == ({}, {})
-    assert BASELINE.unversioned(now) == now.members
+    assert (BASELINE.changed_memberships(now), BASELINE.maybe_interrupted(now)) == ({}, {})
+    assert BASELINE.memberships_to_remember(now) == now.members
     again = replace(BASELINE, tables={each: replace(TABLES[each], membership=now.members[each]) for each in TABLES})
-    assert again.unversioned(now) == {}
-    assert BASELINE.unversioned(replace(now, members=dict(now.members) | {1: "16410@754"})).keys() == {2, 3}
+    assert again.memberships_to_remember(now) == {}
+    assert BASELINE.memberships_to_remember(replace(now, members=dict(now.members) | {1: "16410@754"})).keys() == {2, 3}
 
 
 def test_columns_that_earlier_code_did_not_write_down_are_no_doubt_and_others_later_are() -> None:
     """I7: a table that was a partition for a while has other ones."""
     before = replace(BASELINE, tables={1: replace(TABLES[1], membership="7=insert=5@754 8=delete=6@755")})
     now = replace(NOW, members={1: "7=insert=5@754^700 8=delete=6@755"})
-    assert (before.changed(now), before.altered(now), before.unversioned(now)) == ({}, {}, now.members)
+    assert (before.changed_memberships(now), before.maybe_interrupted(now), before.memberships_to_remember(now)) == (
+        {},
+        {},
+        now.members,
+    )
     known = replace(BASELINE, tables={1: replace(TABLES[1], membership=now.members[1])})
-    assert (known.altered(now), known.unversioned(now)) == ({}, {})
+    assert (known.maybe_interrupted(now), known.memberships_to_remember(now)) == ({}, {})
     for text in ("7=insert=5@754^760 8=delete=6@755", "7=insert=5@754^700 8=delete=6@756"):
-        assert known.altered(replace(now, members={1: text})).keys() == {1}
-        assert known.unversioned(replace(now, members={1: text})) == {}
-    assert before.altered(replace(now, members={1: "7=insert=5@756^700 8=delete=6@755"})).keys() == {1}
+        assert known.maybe_interrupted(replace(now, members={1: text})).keys() == {1}
+        assert known.memberships_to_remember(replace(now, members={1: text})) == {}
+    assert before.maybe_interrupted(replace(now, members={1: "7=insert=5@756^700 8=delete=6@755"})).keys() == {1}
 
 
 @pytest.mark.parametrize(
@@ -116,8 +122,8 @@ def test_columns_that_are_altered_one_by_one_are_no_doubt_and_all_at_once_are(
     for the next time."""
     before = replace(BASELINE, tables={1: replace(TABLES[1], membership=known)})
     found = replace(NOW, members={1: now})
-    assert (before.altered(found).keys() | before.changed(found).keys() == {1}) == is_doubt
-    assert before.unversioned(found) == ({} if is_doubt else found.members)
+    assert (before.maybe_interrupted(found).keys() | before.changed_memberships(found).keys() == {1}) == is_doubt
+    assert before.memberships_to_remember(found) == ({} if is_doubt else found.members)
 
 
 def test_operations_that_do_not_come_are_refused() -> None:
@@ -171,10 +177,14 @@ EVERY = "insert,update,delete,truncate"
 def test_table_of_one_publication_is_compared_with_what_several_tell_of_it(
     before: dict[int, str], now: dict[int, str], concerned: list[str]
 ) -> None:
-    beside = _following(before, {16400}).beside(state := replace(NOW, oids={"a": 16400, "b": 16500}, members=now))
+    restated = _following(before, {16400}).restated_for(
+        state := replace(NOW, oids={"a": 16400, "b": 16500}, members=now)
+    )
 
-    assert [*{**beside.changed(state), **beside.altered(state)}.values()] == ([concerned] if concerned else [])
-    assert beside.is_of(state)
+    assert [*{**restated.changed_memberships(state), **restated.maybe_interrupted(state)}.values()] == (
+        [concerned] if concerned else []
+    )
+    assert restated.has_same_publications(state)
 
 
 @pytest.mark.parametrize(
@@ -189,9 +199,11 @@ def test_table_of_one_publication_is_compared_with_what_several_tell_of_it(
 def test_table_of_several_publications_is_compared_with_what_one_tells_of_it(
     before: str, now: str, *, is_concerned: bool
 ) -> None:
-    beside = _following({5: before}, {16400, 16500}).beside(state := replace(NOW, oids={"a": 16400}, members={5: now}))
+    restated = _following({5: before}, {16400, 16500}).restated_for(
+        state := replace(NOW, oids={"a": 16400}, members={5: now})
+    )
 
-    assert bool({**beside.changed(state), **beside.altered(state)}) == is_concerned
+    assert bool({**restated.changed_memberships(state), **restated.maybe_interrupted(state)}) == is_concerned
 
 
 @pytest.mark.parametrize(
@@ -206,7 +218,7 @@ def test_generated_columns_differ_where_a_publication_that_is_followed_still_pub
     baseline = replace(BASELINE, publications=publications, generated_columns=before)
     state = replace(NOW, oids={"a": 16400, "b": 16500}, generated_columns=now)
 
-    assert baseline.beside(state).has_other_generated_columns(state) == differs
+    assert baseline.restated_for(state).has_other_generated_columns(state) == differs
 
 
 def _following(memberships: dict[int, str], publications: set[int]) -> Baseline:
@@ -246,17 +258,17 @@ def test_ids_of_topics_that_format_1_kept_together_go_to_their_tables() -> None:
         tables={each: replace(table, topic=None, topic_id=None) for each, table in TABLES.items()},
         control_topics={"p.metadata": "a+/b", "p.public.t": "c"},
     )
-    later = earlier.with_topics({1: "p.public.t", 9: "p.public.other"})
+    later = earlier.with_table_topics({1: "p.public.t", 9: "p.public.other"})
 
     assert later == BASELINE
     assert later.topics == earlier.topics == {"p.metadata": "a+/b", "p.public.t": "c"}
-    assert later.with_topics({1: "p.public.t"}) is later
+    assert later.with_table_topics({1: "p.public.t"}) is later
 
 
 def test_table_that_is_sent_under_another_name_is_told_whatever_was_written_down_of_it() -> None:
     """I8: on 13 and 14 earlier code followed a partition beside its published root, which is written to instead."""
     of_earlier_code = replace(BASELINE, tables={each: replace(TABLES[each], membership=known) for each, known in (
-        (1, None), (2, NAMED_OTHERWISE), (3, "*"))})  # fmt: skip
-    now = replace(NOW, members={1: NAMED_OTHERWISE, 2: NAMED_OTHERWISE, 3: "*@754"})
-    assert of_earlier_code.named_otherwise(now) == {1, 2}
-    assert of_earlier_code.changed(now) == {}
+        (1, None), (2, UNDER_OTHER_NAME), (3, "*"))})  # fmt: skip
+    now = replace(NOW, members={1: UNDER_OTHER_NAME, 2: UNDER_OTHER_NAME, 3: "*@754"})
+    assert of_earlier_code.published_under_other_name(now) == {1, 2}
+    assert of_earlier_code.changed_memberships(now) == {}

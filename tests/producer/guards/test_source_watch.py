@@ -190,7 +190,7 @@ def test_table_that_is_gone_from_the_catalogue_leaves_with_the_next_cut() -> Non
     del watched.storages[ORDERS]
     watched.look(members=LEFT, lsn=Lsn(600), oldest_xid=79)
 
-    assert (watched.watched.take_dropped(Lsn(1)), watched.watched.gone) == ({ORDERS}, {ORDERS})
+    assert (watched.watched.take_dropped(Lsn(1)), watched.watched.missing_in_catalogue) == ({ORDERS}, {ORDERS})
 
 
 def test_new_name_holds_from_where_the_wal_stood_when_the_catalogue_showed_it() -> None:

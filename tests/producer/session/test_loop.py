@@ -409,7 +409,7 @@ def test_table_that_departed_is_not_followed_again_when_it_is_announced_again() 
 def test_what_still_comes_of_a_table_that_is_gone_is_left_out() -> None:
     """I8: it was altered before it was dropped, and nobody knows how. No copy is wanted of it."""
     with streamed() as session:
-        session.kept_watch.leaving, session.kept_watch.gone = {ORDERS: 0}, {ORDERS}
+        session.kept_watch.leaving, session.kept_watch.missing_in_catalogue = {ORDERS: 0}, {ORDERS}
         session.hear(300)
         session.session._cuts.idle_cut(asked=True)
         session.feed(BEGIN, relation(ORDERS), insert(1), insert(2, ITEMS), COMMIT)

@@ -10,22 +10,22 @@ from hypothesis import strategies as st
 
 from walbridge.producer.postgres.facts import Membership
 from walbridge.producer.postgres.publications.combined_publications import (
-    NAMED_OTHERWISE,
     OPERATIONS,
+    UNDER_OTHER_NAME,
     FoundMember,
     archived_operations,
     changed_members,
     filters_of,
-    generated_text,
+    generated_columns_text,
     has_version,
     have_one_filter,
     have_one_list,
     is_archivable,
     membership_text,
     missing_operations,
+    named_in_stream,
     operations_in,
     row_filter_of,
-    sent_by_name,
     without_version,
 )
 
@@ -102,7 +102,7 @@ def test_operation_that_none_publishes_is_missing() -> None:
 
 def test_partition_is_sent_as_the_topmost_of_its_parents_that_is_published() -> None:
     """I4: else it would come twice."""
-    assert sent_by_name({1: [], 2: [1], 3: [2, 1], 4: [9]}) == {1, 4}
+    assert named_in_stream({1: [], 2: [1], 3: [2, 1], 4: [9]}) == {1, 4}
 
 
 OWN = FoundMember(16400, ALL, "1+2", is_below_root=False, is_unnamed=False)
@@ -118,9 +118,9 @@ UNNAMED = FoundMember(16600, ALL, "4", is_below_root=False, is_unnamed=True)
         ([NO_MEMBER], None),
         ([OWN, NO_MEMBER], "16400=insert,update,delete,truncate=1+2"),
         ([OWN, OTHER], "16300=insert=* 16400=insert,update,delete,truncate=1+2"),
-        ([OWN, BELOW_ROOT], NAMED_OTHERWISE),
+        ([OWN, BELOW_ROOT], UNDER_OTHER_NAME),
         ([OWN, UNNAMED], "16400=insert,update,delete,truncate=1+2"),
-        ([UNNAMED, NO_MEMBER], NAMED_OTHERWISE),
+        ([UNNAMED, NO_MEMBER], UNDER_OTHER_NAME),
     ],
 )
 def test_membership_is_told_of_all_publications_that_name_the_table(
@@ -141,7 +141,7 @@ def test_publications_that_changed_are_told() -> None:
 
     assert changed_members(before, before) == set()
     assert changed_members(before, without) == {16300}
-    assert changed_members(before, NAMED_OTHERWISE) == {16300, 16400}
+    assert changed_members(before, UNDER_OTHER_NAME) == {16300, 16400}
     assert changed_members("1+2", "3") == set()
 
 
@@ -152,15 +152,15 @@ def test_publication_that_was_written_anew_is_told_unless_earlier_code_knew_no_v
     earlier = str(membership_text([OWN, OTHER], is_single=False))
 
     assert without_version(now) == without_version(before) == earlier
-    assert (has_version(now), has_version(earlier), has_version(NAMED_OTHERWISE)) == (True, False, True)
-    assert without_version(NAMED_OTHERWISE) == NAMED_OTHERWISE
+    assert (has_version(now), has_version(earlier), has_version(UNDER_OTHER_NAME)) == (True, False, True)
+    assert without_version(UNDER_OTHER_NAME) == UNDER_OTHER_NAME
     assert changed_members(before, now) == {16400}
     assert changed_members(earlier, now) == set()
 
 
 def test_generated_columns_are_told_of_each_of_several_publications() -> None:
-    assert generated_text({16400: "s"}) == "s"
-    assert generated_text({16400: "s", 16300: "n"}) == "16300=n 16400=s"
+    assert generated_columns_text({16400: "s"}) == "s"
+    assert generated_columns_text({16400: "s", 16300: "n"}) == "16300=n 16400=s"
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_membership_tells_which_operations_come(operations: tuple[str, ...], is_
     assert text is not None
     assert operations_in(text) == (None if operations == ALL else operations)
     assert operations_in(without_version(text)) == operations_in(text)
-    assert operations_in("*@42") is operations_in(NAMED_OTHERWISE) is operations_in(None) is None
+    assert operations_in("*@42") is operations_in(UNDER_OTHER_NAME) is operations_in(None) is None
     both = membership_text([*found, FoundMember(8, ("delete", "truncate"), "9", False, False)], is_single=False)
     assert operations_in(both) == (
         None if "update" in operations else tuple(each for each in ALL if each in {*operations, "delete", "truncate"})
