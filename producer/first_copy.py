@@ -120,7 +120,7 @@ def first_copy(
 def _remember(out: OpenBatch, baseline: Baseline, facts: StreamFacts, partitions: int) -> None:
     """What later looks compare with."""
     out.tracker.remember_options(baseline.options | {PARTITIONS_OPTION: str(partitions)})
-    out.tracker.remember_tables({each: facts.with_empty_partitions(of) for each, of in baseline.tables.items()})
+    out.tracker.remember_tables({each: facts.with_unused_partitions(of) for each, of in baseline.tables.items()})
 
 
 def fit_tables(

@@ -36,11 +36,11 @@ from walbridge.producer.start import Parts
 from walbridge.producer.waits import Waits
 from walbridge.schemas.control.progress_record import DDL_OPTION, TIMELINE_OPTION, Progress, why_lost
 from walbridge.schemas.control.table_request import BEGINS_OPTION, read_until
+from walbridge.schemas.ddl_row import DDL_PUBLICATION
 from walbridge.schemas.errors import COPY_ALL_FIRST, OperatorError, StreamLost
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
-from walbridge.schemas.told_ddl import DDL_PUBLICATION
 
 log = structlog.get_logger()
 
@@ -117,7 +117,7 @@ def _noting_lost(parts: Parts) -> Iterator[None]:
         lost.is_in_wal = True
         raise
     except DdlPublicationMissing:
-        parts.tables.ddl_sessions.doubt()
+        parts.tables.ddl_sessions.note_refused()
         raise
 
 

@@ -22,7 +22,7 @@ def with_origin_of_session(settings: Settings, tables: Tables, progress: Progres
     sessions, wanted = tables.origin_sessions, settings.postgres.origin
     is_other = wanted == LOCAL != followed_origin(progress)
     if not is_other or settings.postgres.copy_foreign_rows:  # with that, such rows may stay as they are
-        tables.awaited_origin, sessions.behind = None, None
+        tables.awaited_origin, sessions.next_session_lsn = None, None
         return settings
     # A half published transaction comes again as it began.
     asked = sessions.begin(wanted if progress.split is None else None, progress.floor, is_as_before=False)

@@ -38,7 +38,7 @@ def settings_of_session(settings: Settings, connection: SqlConnection, tables: T
     named = settings.postgres.publication_names
     followed = tuple(followed_names(progress, named))
     if {*named} == {*followed}:
-        tables.awaited_publications, tables.named_sessions.behind = (), None
+        tables.awaited_publications, tables.named_sessions.next_session_lsn = (), None
         return settings
     found = publications_named(connection, named)
     if missing := [name for name in named if name not in found and name not in followed]:

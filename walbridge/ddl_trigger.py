@@ -1,7 +1,7 @@
 """The event triggers that write DDL into the stream as rows: how they are made, removed and found.
 
 In: an administrator's connection. Out: in the schema ``walbridge`` a table and a function, three event triggers, and a
-publication of the table's inserts, of which a producer asks (``schemas/told_ddl.py``). One of each serves all pipelines
+publication of the table's inserts, of which a producer asks (``schemas/ddl_row.py``). One of each serves all pipelines
 of a database.
 
 No DDL fails or waits for it: whatever goes wrong inside is caught, and said in the server's log; a lock is waited for a
@@ -16,8 +16,8 @@ from typing import Any
 import psycopg
 
 from walbridge.producer.postgres.catalog import rows_of
+from walbridge.schemas.ddl_row import DDL_COLUMN, DDL_PUBLICATION, DDL_SCHEMA, DDL_TABLE, FORMAT
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.told_ddl import DDL_COLUMN, DDL_PUBLICATION, DDL_SCHEMA, DDL_TABLE, FORMAT
 
 TRIGGERS = {
     "ddl_command_end": "walbridge_ddl_end",

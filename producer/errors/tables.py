@@ -10,13 +10,13 @@ class TableRewritten(OperatorError):
     """Rows that were there may have other values. Owners do that on purpose, so it may come as often as they like."""
 
 
-class RewriteTold(TableRewritten):
+class DatedByDdlRow(TableRewritten):
     """A row about DDL tells of it, where the source has such rows."""
 
 
-def table_rewritten(table: str) -> RewriteTold:
+def table_rewritten(table: str) -> DatedByDdlRow:
     """Postgres sends no change of the rows that it rewrites."""
-    return RewriteTold(
+    return DatedByDdlRow(
         f"table {table} was rewritten, or a partition of it was rewritten or emptied: its rows may have other values, "
         "which were not sent",
         remedy=copied_again(table),
@@ -31,9 +31,9 @@ def found_unequal(table: str) -> OperatorError:
     )
 
 
-def partitions_changed(table: str) -> RewriteTold:
+def partitions_changed(table: str) -> DatedByDdlRow:
     """Postgres sends nothing of the rows that come and go with a partition."""
-    return RewriteTold(
+    return DatedByDdlRow(
         f"partitions of table {table} were attached, detached or dropped: their rows came and went unsaid",
         remedy=copied_again(table),
     )

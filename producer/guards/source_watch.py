@@ -23,12 +23,12 @@ from walbridge.producer.guards.look_pace import CatalogPace, LookPace
 from walbridge.producer.guards.memberships import Memberships
 from walbridge.producer.guards.new_names import NewNames
 from walbridge.producer.guards.other_publications import look_for_awaited, restated_baseline
-from walbridge.producer.guards.sent_changes import SentChanges
 from walbridge.producer.guards.taken_baseline import taken_baseline
 from walbridge.producer.guards.topic_watch import TopicWatch, refuse_unknown
 from walbridge.producer.guards.unfit.foreign_rows import compare_origin, refuse_foreign_rows
 from walbridge.producer.guards.unfit.partitions import identity_faults
 from walbridge.producer.guards.unfit.unfit_tables import refuse_unfit, unfit_tables
+from walbridge.producer.guards.walsender_cache import WalsenderCache
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.catalog import published_tables_unless_locked, table_names
 from walbridge.producer.postgres.connection import SqlConnection
@@ -73,7 +73,7 @@ class SourceWatch:
         self._memberships = Memberships(connection, tables, tracker, self.doubts)
         self._publications = settings.postgres.publication_names
         self._altered = AlteredTables(self._publications, connection, tables)
-        self.sent = SentChanges(settings, connection, tables, tracker)
+        self.walsender_cache = WalsenderCache(settings, connection, tables, tracker)
         self.topics = TopicWatch(settings, admin, tables, tracker, self.doubts)
         self._shown: Snapshot | None = None
         """What the last look at all tables showed."""
@@ -98,7 +98,7 @@ class SourceWatch:
         self._tables.partition_sessions.begin(progress.floor)
         self._tables.publication_sessions.begin(progress.floor)
         self._tables.archives |= {each: operations_in(table.membership) for each, table in progress.tables.items()}
-        self.stream_facts.is_ddl_told = self._tables.ddl_sessions.asked is not None
+        self.stream_facts.has_ddl_rows = self._tables.ddl_sessions.asked is not None
         baseline = Baseline.of(progress)
         if baseline is None:
             # Written by earlier code: what there is now is all that can be compared with later.
@@ -241,7 +241,11 @@ class SourceWatch:
         """Each table is looked at by itself, unless a look at all of them shows the transaction that is being read:
         what altered the table before is in that look, too."""
         is_shown = self._shown is not None and self._shown.contains_received(xid)
-        if is_shown and self.stream_facts.partitions.knows_all_of(relation_id) and not self.storage.awaits(relation_id):
+        if (
+            is_shown
+            and self.stream_facts.partitions.knows_all_partitions_of(relation_id)
+            and not self.storage.awaits_relation(relation_id)
+        ):
             return
         self._looks_singly += 1
         if self._looks_singly > _SINGLY_MAX:
@@ -280,7 +284,7 @@ class SourceWatch:
             RetryableError: a server is away, or does not know the topic yet.
         """
         taken = self.baseline([table], self._connection).tables[table.relation_id]
-        return self.stream_facts.with_empty_partitions(taken)
+        return self.stream_facts.with_unused_partitions(taken)
 
     def refuse_copy(self, table: PublishedTable) -> None:
         """Refuse to copy a table that cannot be followed as it is, or not all of whose rows are followed.

@@ -15,9 +15,9 @@ from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.postgres.facts import ColumnFacts, Membership, PublishedTable, TableFacts
 from walbridge.producer.postgres.publications.combined_publications import OPERATIONS, named_in_stream, row_filter_of
 from walbridge.producer.postgres.server_errors import classified
+from walbridge.schemas.ddl_row import NOT_DDL_TABLE
 from walbridge.schemas.errors import LOCKED, TableLocked
 from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
-from walbridge.schemas.told_ddl import NOT_DDL_TABLE
 
 Publications = tuple[str, ...]
 """Names of publications that are followed together."""

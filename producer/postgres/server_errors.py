@@ -11,8 +11,8 @@ from psycopg import pq
 
 from walbridge.producer.errors.remedies import BINARY_OFF
 from walbridge.producer.postgres import certificates
+from walbridge.schemas.ddl_row import DDL_PUBLICATION
 from walbridge.schemas.errors import NoConnectionLeft, OperatorError, RetryableError, StreamLost, TableLocked
-from walbridge.schemas.told_ddl import DDL_PUBLICATION
 
 
 class DdlPublicationMissing(RetryableError):

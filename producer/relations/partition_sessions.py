@@ -1,39 +1,40 @@
-"""Whether the server's session sends the partitions of a root as its own: before Postgres 15 it may not.
+"""Whether the walsender publishes all partitions of a root under the root's name: before Postgres 15 it may not.
 
-In: the partitions that a root has, look after look, and where sessions begin. Out: whether its rows may be read in this
-one, or behind which LSN another session has to begin. Pure.
+In: the partitions of a root that each look finds, and the LSNs at which sessions begin. Out: whether the root may be
+copied in this session, or the LSN from which on another session has to begin. Pure.
 
-A walsender remembers for its life through which table it publishes one of which it has decoded a change. Before 15
-ATTACH and DETACH do not make it forget (PostgreSQL ``pgoutput.c``, ``rel_sync_cache_relation_cb``): changes of what was
-attached are never sent, those of what was detached come as its root's. A session that begins behind both knows.
+Once a walsender has decoded a change of a table, it remembers for life under which name it publishes that table. Before
+15, ATTACH and DETACH do not make it forget (PostgreSQL ``pgoutput.c``, ``rel_sync_cache_relation_cb``): it never sends
+changes of an attached partition, and sends those of a detached one under its root's name. A session that begins after
+the ATTACH or DETACH does it right.
 """
 
 from walbridge.schemas.position import Lsn
 
 SINCE_VERSION = 150000
-"""Of servers that notice."""
+"""The first server version whose walsender notices ATTACH and DETACH."""
 Tree = frozenset[tuple[int, str]]
 """Each partition, and when it joined its parent."""
 
 
 class PartitionSessions:
-    """One for each process.
+    """The partitions that were seen, and where the session began; one object for each process.
 
     Attributes:
-        behind: another session has to begin, at this LSN or behind; None where this one will do.
+        next_session_lsn: another session has to begin, at or after this LSN; None where this one will do.
     """
 
     def __init__(self) -> None:
-        self.behind: Lsn | None = None
+        self.next_session_lsn: Lsn | None = None
         self._begun = Lsn(0)
         self._seen: dict[int, tuple[Tree, Lsn]] = {}
 
     def begin(self, floor: Lsn) -> None:
-        """Another session, of which nothing comes that committed below ``floor``."""
-        self._begun, self.behind = floor, None
+        """Begin another session. It brings no transaction that committed below ``floor``."""
+        self._begun, self.next_session_lsn = floor, None
 
     def knows(self, root: int, tree: Tree, lsn: Lsn) -> bool:
-        """Whether this session began when the root had these partitions already.
+        """Whether the root already had these partitions when this session began.
 
         Args:
             lsn: where the WAL stood after a look that showed them.
@@ -43,5 +44,5 @@ class PartitionSessions:
         since = self._seen[root][1]
         if self._begun >= since:
             return True
-        self.behind = max(self.behind or since, since)
+        self.next_session_lsn = max(self.next_session_lsn or since, since)
         return False

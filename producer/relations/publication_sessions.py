@@ -1,12 +1,13 @@
-"""Whether the server's session sends what publications publish of a table by now: until 2025 it may not.
+"""Whether the walsender publishes a table as the publications say now: before the fixes of 2025 it may not.
 
-In: how a table is a member, look after look, and where sessions begin. Out: whether its rows may be read in this one,
-or behind which LSN another session has to begin. Pure.
+In: the membership of a table that each look finds, and the LSNs at which sessions begin. Out: whether the table may be
+copied in this session, or the LSN from which on another session has to begin. Pure.
 
-A walsender remembers for its life what it publishes of a table of which it has decoded a change. A publication that is
-altered makes it forget; but a transaction that was open then is decoded afterwards, as of its changes, and what held
-before is remembered anew (PostgreSQL commit 4909b38af0; ``pgoutput.c``, ``get_rel_sync_entry``): changes of a table
-that came are never sent. A session that begins behind the end of all who were writing then decodes none of them.
+Once a walsender has decoded a change of a table, it remembers for life what it publishes of that table. ALTER
+PUBLICATION makes it forget. But a transaction that was open then is decoded later, with the catalogue as it was at its
+changes, and so the walsender remembers the older state again (PostgreSQL commit 4909b38af0; ``pgoutput.c``,
+``get_rel_sync_entry``): it never sends changes of a table that was added. A session that begins after the end of all
+transactions that were open at the alteration decodes none of them.
 """
 
 from collections.abc import Callable
@@ -15,18 +16,19 @@ from dataclasses import dataclass
 from walbridge.schemas.position import Lsn
 
 _FIRST_FIXED = {13: 21, 14: 18, 15: 13, 16: 9, 17: 5}
-"""Major → the first minor that forgets once more behind such transactions; all of 12 do not, all from 18 on do."""
+"""Major → the first minor with the fix. No version of 12 has it, all versions from 18 on have it."""
 
 
 def remembers_what_was_published(server_version: int) -> bool:
-    """Whether a session of this server may go on so. ``server_version``: as libpq tells it."""
+    """Whether a walsender of this server may remember an older state. ``server_version``: as libpq tells it."""
     major, minor = divmod(server_version, 10_000)
     return major < min(_FIRST_FIXED) or minor < _FIRST_FIXED.get(major, 0)
 
 
 @dataclass(slots=True)
 class _Seen:
-    """``xid``: above those of all who were writing then; ``since``: where they had ended, None while some have not."""
+    """``xid``: above those of all transactions that had written when the membership was first seen; ``since``: an LSN
+    at which all of them had ended, None before that."""
 
     membership: str
     xid: int
@@ -34,27 +36,28 @@ class _Seen:
 
 
 class PublicationSessions:
-    """One for each process.
+    """The memberships that were seen, and where the session began; one object for each process.
 
     Attributes:
-        behind: another session has to begin, at this LSN or behind; None where this one will do.
+        next_session_lsn: another session has to begin, at or after this LSN; None where this one will do.
     """
 
     def __init__(self) -> None:
-        self.behind: Lsn | None = None
+        self.next_session_lsn: Lsn | None = None
         self._begun = Lsn(0)
         self._seen: dict[int, _Seen] = {}
 
     def begin(self, floor: Lsn) -> None:
-        """Another session, of which nothing comes that committed below ``floor``."""
-        self._begun, self.behind = floor, None
+        """Begin another session. It brings no transaction that committed below ``floor``."""
+        self._begun, self.next_session_lsn = floor, None
 
     def knows(self, relation_id: int, membership: str, oldest_xid: int, lsn: Lsn, next_xid: Callable[[], int]) -> bool:
-        """Whether all who may have written before the table was such a member had ended when this session began.
+        """Whether all transactions that may have written before the table was such a member had ended when this session
+        began.
 
         Args:
-            oldest_xid: transactions below it have ended, and below ``lsn``.
-            next_xid: gives an xid above those of all that have written until now.
+            oldest_xid: all transactions below it had ended at ``lsn``.
+            next_xid: returns an xid above those of all transactions that have written until now.
         """
         seen = self._seen.get(relation_id)
         if seen is None or seen.membership != membership:
@@ -66,5 +69,5 @@ class PublicationSessions:
             seen.since = lsn
         if self._begun >= seen.since:
             return True
-        self.behind = max(self.behind or seen.since, seen.since)
+        self.next_session_lsn = max(self.next_session_lsn or seen.since, seen.since)
         return False

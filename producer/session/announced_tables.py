@@ -9,7 +9,7 @@ from walbridge.producer.errors.tables import UnfitTable
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.session.followed_tables import FollowedTables
-from walbridge.schemas.told_ddl import is_ddl_table
+from walbridge.schemas.ddl_row import is_ddl_table
 
 
 class AnnouncedTables:
@@ -37,10 +37,10 @@ class AnnouncedTables:
         """A Relation came: that of a partition comes behind its root's, whose next change is one of its rows."""
         if is_ddl_table(relation.namespace, relation.name):
             return
-        self._watch.stream_facts.announce(relation.relation_id)
+        self._watch.stream_facts.note_relation(relation.relation_id)
         root = self._followed.root_of(relation.relation_id)
         if root is not None:
-            self._watch.stream_facts.announce_partition(relation.relation_id, root)
+            self._watch.stream_facts.note_partition_change(relation.relation_id, root)
             self._announced.add(root)
 
     def take(self, relation_id: int) -> bool:

@@ -1,7 +1,8 @@
-"""Ends a session whose server still decodes with the catalogue of its beginning, where that would be wrong.
+"""Ends a session whose walsender goes by an older state of the catalogue, or that asks for other publications than it
+could by now.
 
-In: what the tables of a session noticed, and how far it has published. Out: an error that ends the session; the next
-one begins at the floor of its progress, and sees things as they are.
+In: the LSNs from which on another session would do better, and how far this one has published. Out: an error that ends
+the session once the floor of progress, where the next one begins, is past such an LSN.
 """
 
 from walbridge.producer.relations.tables import Tables
@@ -10,18 +11,18 @@ from walbridge.schemas.position import Lsn
 
 
 def refuse_outdated(tables: Tables, floor: Lsn) -> None:
-    """Asked between batches.
+    """Called between batches.
 
     Raises:
-        RetryableError: with another session the server tells more.
+        RetryableError: another session has to begin, and can begin at this floor.
     """
-    if (behind := tables.partition_sessions.behind) is not None and floor >= behind:
+    if (wanted := tables.partition_sessions.next_session_lsn) is not None and floor >= wanted:
         raise RetryableError("the server notices with another session only which partitions came and went")
-    if (behind := tables.publication_sessions.behind) is not None and floor >= behind:
+    if (wanted := tables.publication_sessions.next_session_lsn) is not None and floor >= wanted:
         raise RetryableError("the server notices with another session only what is published by now")
-    if (behind := tables.ddl_sessions.behind) is not None and floor >= behind:
+    if (wanted := tables.ddl_sessions.next_session_lsn) is not None and floor >= wanted:
         raise RetryableError("the source tells DDL to sessions that begin from now on")
-    if (behind := tables.named_sessions.behind) is not None and floor >= behind:
+    if (wanted := tables.named_sessions.next_session_lsn) is not None and floor >= wanted:
         raise RetryableError("the settings name other publications, and a session can ask for them from now on")
-    if (behind := tables.origin_sessions.behind) is not None and floor >= behind:
+    if (wanted := tables.origin_sessions.next_session_lsn) is not None and floor >= wanted:
         raise RetryableError("the settings leave out what replication brings, and a session can do so from now on")

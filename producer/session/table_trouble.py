@@ -72,11 +72,11 @@ class TableTrouble:
 
     def truncate(self, relation_ids: Iterable[int], transaction: OpenTransaction) -> None:
         """The stream brings a TRUNCATE of these tables."""
-        self._watch.stream_facts.truncate(relation_ids, transaction.begin.xid)
+        self._watch.stream_facts.note_truncate(relation_ids, transaction.begin.xid)
 
     def write(self, relation_id: int, transaction: OpenTransaction) -> None:
         """The stream brings a change of this table, the first one behind a TRUNCATE at least."""
-        self._watch.stream_facts.write(relation_id, transaction.begin.xid)
+        self._watch.stream_facts.note_change(relation_id, transaction.begin.xid)
 
     def end_at(self, lsn: Lsn) -> None:
         """The open batch ends there: its cut says of which tables that is the last LSN.

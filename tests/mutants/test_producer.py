@@ -239,7 +239,7 @@ NOTICED = {
         test_column_numbers.test_value_of_older_rows_is_recorded_with_a_column_that_came_and_holds_on,
     ),
     "a column is remembered before what older rows have in it is told": Noticed(
-        Mutant(StorageComparison.compare, " or relation_id in held", ""),
+        Mutant(StorageComparison.compare, " or relation_id in not_yet", ""),
         test_doubts.test_column_with_a_value_is_told_before_its_files_are_remembered,
     ),
     "a column that was told without what older rows have in it is no doubt": Noticed(
@@ -247,7 +247,7 @@ NOTICED = {
         test_doubts.test_column_that_was_told_without_its_value_is_a_doubt,
     ),
     "a table that is current forgets which partitions came and went when its copy begins": Noticed(
-        Mutant(PartitionRows.with_empty, "table.state != CURRENT", "True"),
+        Mutant(PartitionRows.with_unused_marks, "table.state != CURRENT", "True"),
         partial(
             test_truncations.test_partition_that_came_and_went_is_no_doubt_about_a_copy_that_begins_behind_it,
             CURRENT,
@@ -323,7 +323,7 @@ NOTICED = {
         test_loop.test_what_still_comes_of_a_table_that_is_gone_is_left_out,
     ),
     "a type that one transaction altered behind its column is not doubted": Noticed(
-        Mutant(altered_types._is_behind, "one.command > other.command", "False"),
+        Mutant(altered_types._may_be_later, "one.command > other.command", "False"),
         partial(
             test_altered_types.test_type_is_altered_where_a_row_of_it_may_be_younger_than_the_columns,
             fact=RowVersion(750, 5),

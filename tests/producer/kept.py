@@ -310,13 +310,13 @@ class Watch:
         return self.xid - 1
 
     @property
-    def sent(self) -> Watch:
+    def walsender_cache(self) -> Watch:
         return self
 
-    def has_partitions_of(self, table: TableProgress) -> bool:
+    def knows_partitions_of(self, table: TableProgress) -> bool:
         return True
 
-    def is_as_published(self, table: TableProgress) -> bool:
+    def knows_membership_of(self, table: TableProgress) -> bool:
         return True
 
     def refuse_copy(self, table: PublishedTable) -> None:

@@ -33,7 +33,7 @@ def test_session_that_begins_behind_all_who_were_writing_leaves_out_what_replica
     assert with_origin_of_session(_settings(), tables, STREAMING).postgres.origin == "any"
     tables.origin_sessions.look("none", 80, Lsn(500), lambda: 90)
     tables.origin_sessions.look("none", 90, Lsn(600), lambda: 99)
-    assert tables.origin_sessions.behind == 600
+    assert tables.origin_sessions.next_session_lsn == 600
 
     assert with_origin_of_session(_settings(), tables, progress).postgres.origin == asked
     assert tables.awaited_origin == (None if asked == "none" else "none")

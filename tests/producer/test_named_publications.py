@@ -85,7 +85,7 @@ def test_some_of_those_of_before_are_asked_for_at_once_but_not_inside_of_a_trans
     assert catalogue.asked("y") == ("y",)
     assert catalogue.asked("y", progress=replace(FOLLOWED, split=SPLIT)) == ("z", "y")
     catalogue.looked("y")
-    assert catalogue.tables.named_sessions.behind == 600
+    assert catalogue.tables.named_sessions.next_session_lsn == 600
 
 
 def test_those_that_publish_other_columns_are_refused_and_wait_while_nobody_can_tell(

@@ -212,7 +212,7 @@ def _replacements(
         },
         "walbridge.producer.guards.doubts.new_labels": {"enum_labels": lambda *_: {}},
         "walbridge.producer.guards.look_pace": {"catalog_digest": lambda *_: (1, 1)},
-        "walbridge.producer.guards.sent_changes": {
+        "walbridge.producer.guards.walsender_cache": {
             "next_xid": lambda *_: copied.next_xid() if copied is not None else 1,
             "publication_state": _every_table,
         },

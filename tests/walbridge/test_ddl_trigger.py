@@ -21,8 +21,8 @@ from walbridge.ddl_trigger import (
     take_away_sql,
 )
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.schemas.ddl_row import DROP, END, PARTITIONS, REWRITE, Attached, DdlRow, parse_ddl_row
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.told_ddl import DROP, END, PARTITIONS, REWRITE, Attached, ToldDdl, parse_told
 
 INT4, INT8 = 23, 20
 NEWEST = 0
@@ -53,10 +53,10 @@ def install(database: Database) -> list[str]:
     return said
 
 
-def rows(database: Database) -> list[ToldDdl]:
+def rows(database: Database) -> list[DdlRow]:
     """All that was told, oldest first; but for how commands ended."""
     found = database.rows("SELECT told FROM walbridge.ddl_commands ORDER BY id")
-    told = [parse_told(text) for (text,) in found]
+    told = [parse_ddl_row(text) for (text,) in found]
     return [each for each in told if each is not None and each.event != END]
 
 
@@ -74,9 +74,9 @@ def test_rewrite_is_told_with_the_file_that_it_replaces_and_its_end_with_the_new
     after = told_in.value(file)
     found = told_in.rows("SELECT told FROM walbridge.ddl_commands ORDER BY id")
     types = frozenset({(1, INT4, -1), (2, INT4, -1)})
-    assert [parse_told(text) for (text,) in found] == [
-        ToldDdl(REWRITE, table, frozenset({table}), before, types=types, made_casts=frozenset()),
-        ToldDdl(END, table, file=after, types=types),
+    assert [parse_ddl_row(text) for (text,) in found] == [
+        DdlRow(REWRITE, table, frozenset({table}), before, types=types, made_casts=frozenset()),
+        DdlRow(END, table, file=after, types=types),
     ]
 
 
@@ -155,10 +155,10 @@ def test_partitions_that_come_and_go_are_told_with_whether_they_have_rows(told_i
 
     of_root = frozenset({root})
     assert rows(told_in) == [
-        ToldDdl(PARTITIONS, root, of_root, attached=(Attached(b, is_empty=False),)),
-        ToldDdl(PARTITIONS, root, of_root, attached=(Attached(c, is_empty=True),)),
-        ToldDdl(PARTITIONS, root, of_root, gone=frozenset({a})),
-        ToldDdl(DROP, gone=frozenset({a, b})),
+        DdlRow(PARTITIONS, root, of_root, attached=(Attached(b, is_empty=False),)),
+        DdlRow(PARTITIONS, root, of_root, attached=(Attached(c, is_empty=True),)),
+        DdlRow(PARTITIONS, root, of_root, gone=frozenset({a})),
+        DdlRow(DROP, gone=frozenset({a, b})),
     ]
 
 

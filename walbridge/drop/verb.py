@@ -33,11 +33,11 @@ from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.server_errors import classified
 from walbridge.producer.postgres.slots import slot
 from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.ddl_row import DDL_PUBLICATION
 from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.schemas.table_names import qualified
-from walbridge.schemas.told_ddl import DDL_PUBLICATION
 from walbridge.schemas.topics import (
     cuts_topic,
     data_topic,

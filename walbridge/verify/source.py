@@ -12,8 +12,8 @@ from typing import Any, LiteralString
 
 from psycopg import sql
 
+from walbridge.schemas.ddl_row import NOT_DDL_TABLE
 from walbridge.schemas.position import parse_lsn
-from walbridge.schemas.told_ddl import NOT_DDL_TABLE
 from walbridge.verify.comparison import Fingerprint, Row
 from walbridge.verify.source_connection import Connection
 from walbridge.verify.texts.source_text import SourceColumn, canonical_text, with_length

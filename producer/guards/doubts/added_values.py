@@ -1,11 +1,11 @@
 """Columns that were added with a default: older rows have its value, which no event brings.
 
-In: the tables' files as progress remembers them, and as they are; the newest version of each. Out: tables of which no
-version tells that value, and tables of which the next one will.
+In: the tables' files as progress remembers them and as they are; the newest recorded version of each table. Out: tables
+whose versions will never have the value of older rows, and tables whose next version will have it.
 
-A partitioned table has no rows. Its version tells the value of all partitions below it that have one, if it is one
-(``tables_facts``), so each of them is compared with that. Who adds a column adds it to all partitions that there are
-then; those that come later have no older rows, or their coming is a doubt by itself.
+A partitioned table has no rows of its own. Its version has the value of its partitions where that is one and the same
+(``tables_facts``), and each partition is compared with it. ADD COLUMN alters all partitions that exist; a partition
+that comes later has no older rows, or its coming is a doubt by itself.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from walbridge.producer.relations.tables import Tables
 
 
 class AddedValues:
-    """Those of one session."""
+    """Compares the added columns of one session's tables."""
 
     def __init__(self, publications: Publications, connection: SqlConnection, tables: Tables) -> None:
         self._publications, self._connection, self._tables = publications, connection, tables
@@ -28,8 +28,8 @@ class AddedValues:
     def compare(
         self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]
     ) -> tuple[set[int], set[int]]:
-        """Tables that got a column in which rows that were there have a value which no version tells; and those of
-        which the next one tells it.
+        """Tables with a new column whose value in older rows no version will have; and tables whose next version will
+        have it.
 
         Raises:
             RetryableError, OperatorError: the server is away or refuses.
@@ -38,7 +38,7 @@ class AddedValues:
         for relation_id, now in found.items():
             before = by_relation(known[relation_id])
             for file in now.files:
-                if file.relation_id in before and rewrites.added_columns(before[file.relation_id], file):
+                if file.relation_id in before and rewrites.has_added_columns(before[file.relation_id], file):
                     counts[file.relation_id] = before[file.relation_id].column_count
         added = added_columns(self._connection, counts, self._publications) if counts else []
         numbers = {(each.relation_id, each.name): each.attnum for each in added}
@@ -57,7 +57,7 @@ class AddedValues:
         return filled, untold
 
     def _is_told(self, column: AddedColumn) -> bool | None:
-        """Whether the newest version tells what older rows have in the column; None: it is older than the column."""
+        """Whether the newest version has the column's value in older rows; None where it is older than the column."""
         if self._is_made_again(column):
             return False
         if column.value is None:
@@ -66,7 +66,8 @@ class AddedValues:
         return told if told is None else bool(told)
 
     def _is_told_below(self, root: int, number: int | None, column: AddedColumn, file: TableFile) -> bool | None:
-        """The same of a partition's column, which has this number in the root, and must have the very value there."""
+        """The same for a column of a partition. The root, where the column has this number, must have the same
+        value."""
         if not file.file:
             return True  # partitioned itself
         if number is None:
@@ -77,7 +78,8 @@ class AddedValues:
         return told == {column.value} - {None}
 
     def _told(self, table: int, number: int) -> set[str] | None:
-        """The value that the newest version tells, if any; None: it is older than the column."""
+        """The value of older rows in the newest version, as a set of one or none; None where the version is older than
+        the column."""
         version = self._tables.writers.announced_last(table)
         columns = {each.attnum: each for each in version.table.columns} if version is not None else {}
         if number in columns:
@@ -86,8 +88,9 @@ class AddedValues:
         return set() if None in columns or not columns else None
 
     def _is_made_again(self, column: AddedColumn) -> bool:
-        """Whether it looks as one that went: the stream does not tell the values of one from those of the other. It
-        does where it told in this session that the one has gone; another session may begin before that."""
+        """Whether the column has the name and type of an earlier one with another number: the stream does not show
+        which of the two a value is of. Within a session the newest version is enough to know, since the stream showed
+        the drop; another session may begin before the drop."""
         wanted, writer = (column.name, column.type_oid, column.typmod), self._tables.writers.known(column.relation_id)
         versions = self._tables.versions.versions_of(column.relation_id) if writer is None else [writer.relation]
         return any(

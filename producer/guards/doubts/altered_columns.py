@@ -1,7 +1,7 @@
 """Tables that may not equal their source because of their columns: older rows may hold values that were never sent.
 
 In: tables as progress remembers them and as they are. Out: by table why it may not equal its source any more; and
-tables of which the next version has to tell first what older rows have (``added_values.py``).
+tables whose next version has to record the value of older rows first (``added_values.py``).
 """
 
 from collections.abc import Callable, Mapping
@@ -20,10 +20,10 @@ from walbridge.schemas.settings_sections import Postgres
 
 
 class AlteredColumns:
-    """Those of one session.
+    """Compares the columns of one session's tables.
 
     Args:
-        name: of a table.
+        name: returns the name of a table.
     """
 
     def __init__(
@@ -33,13 +33,12 @@ class AlteredColumns:
         self._connection, self._name = connection, name
         self._added = AddedValues(self._publications, connection, tables)
         self.seen: Snapshot | None = None
-        """What the last look at all tables showed."""
+        """The snapshot of the last look at all tables."""
 
     def compare(
         self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]
     ) -> tuple[dict[int, OperatorError], set[int]]:
-        """Reasons by table; and tables that got a column in which older rows have a value, which no version of them
-        tells yet.
+        """Doubts by table; and tables with a new column of which no recorded version has the value of older rows yet.
 
         Raises:
             RetryableError, OperatorError: the server is away or refuses.

@@ -1,8 +1,8 @@
-"""Tables that are followed and may not equal the source any more: which, and why.
+"""Doubts: the followed tables that may not equal the source any more, each with the reason.
 
-In: reasons, from whoever finds one (``storage_comparison.py``, ``memberships.py``, ``topic_watch.py``). Out: what the
-next cut has to say of each table, told once (``session/table_trouble.py``). Nothing is remembered of a table in doubt
-before its next copy begins, so that a doubt which no cut told is found again after a restart (I7, I8).
+In: reasons, from whoever finds one (``storage_comparison.py``, ``memberships.py``, ``topic_watch.py``). Out: the tables
+that the next cut has to call stale, each returned once (``session/table_trouble.py``). Progress remembers nothing new
+of a table in doubt before its next copy begins: if no cut says so before a restart, the doubt is found again (I7, I8).
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,18 +20,18 @@ NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
 
 class Doubts:
-    """Those of one session."""
+    """Collects the doubts of one session."""
 
     def __init__(self, settings: Settings, tables: Tables, tracker: ProgressTracker) -> None:
         self._tracker, self._name = tracker, tables.versions.name
         self._stops = settings.producer.on_table_error == "stop"
         self._doubted: dict[int, OperatorError] = {}
         self._options: dict[str, str] = {}
-        """What is to be remembered with what is doubted for it."""
+        """Options that progress is to remember once a cut has told the doubts that they caused."""
         self._mislabelled: set[int] = set()
-        """Tables that are doubted for what their rows hold: a start would not find it again."""
+        """Tables that are doubted for label names in their rows: a start would not find such a doubt again."""
         self.truncations = Truncations()
-        """Doubts that a TRUNCATE which is yet to come may end."""
+        """New files that a TRUNCATE may explain which the stream has not brought yet."""
 
     def __len__(self) -> int:
         return len(self._doubted) + len(self.truncations)
@@ -41,14 +41,14 @@ class Doubts:
 
     @property
     def reasons(self) -> Mapping[int, OperatorError]:
-        """By table, those that nothing which the stream may still bring explains."""
+        """By table, the doubts that nothing in the stream can end any more."""
         return dict(self._doubted)
 
     def add(self, reasons: Mapping[int, OperatorError], options: Mapping[str, str] = NO_OPTIONS) -> None:
-        """These tables are not current.
+        """These tables may not equal their source.
 
         Args:
-            options: facts that hold for all of them, to be remembered once they are told.
+            options: what progress is to remember once a cut has told these doubts.
 
         Raises:
             OperatorError: settings say that this stops all.
@@ -59,21 +59,21 @@ class Doubts:
         self._options |= options
 
     def add_unequal(self, relation_ids: Iterable[int], options: Mapping[str, str]) -> None:
-        """Somebody compared these with their source, and rows of them differ in the lake. As ``add``."""
+        """Somebody compared these tables with their source, and rows of them differ in the lake. As ``add``."""
         self.add({each: found_unequal(self._name(each)) for each in relation_ids}, options)
 
     def add_mislabelled(self, relation_ids: Iterable[int]) -> None:
-        """Rows of these hold what is no label, or may be another one. As ``add``."""
+        """Rows of these tables hold a name that is no label, or that another label had. As ``add``."""
         reasons = {each: labels_changed(self._name(each)) for each in relation_ids}
         self._mislabelled |= reasons.keys()
         self.add(reasons)
 
-    def has_untold(self, option: str) -> bool:
-        """Whether this is to be remembered with what is doubted, and is not yet."""
+    def remembers_later(self, option: str) -> bool:
+        """Whether progress is to remember this option once a cut has told the doubts."""
         return option in self._options
 
     def take(self, end: Lsn) -> dict[int, OperatorError]:
-        """All of them, each told once, to be said in the cut that is made next, which ends there."""
+        """All doubts, each returned once. The next cut, which ends at ``end``, has to tell them."""
         doubted, self._doubted = self.truncations.take(end) | self._doubted, {}
         self._mislabelled.clear()
         if self._options:
@@ -82,10 +82,10 @@ class Doubts:
         return doubted
 
     def take_mislabelled(self) -> dict[int, OperatorError]:
-        """Tables that hold what is no label, each told once."""
+        """The doubts of ``add_mislabelled``, each returned once."""
         mislabelled, self._mislabelled = self._mislabelled & self._doubted.keys(), set()
         return {each: self._doubted.pop(each) for each in mislabelled}
 
     def take_of(self, relation_id: int) -> OperatorError | None:
-        """Why this table is not current, told once."""
+        """The doubt about this table, returned once; None where there is none."""
         return self._doubted.pop(relation_id, None)

@@ -1,11 +1,11 @@
-"""Generated columns that became plain ones, and are published since.
+"""Generated columns that lost their expression, and are published since then.
 
-In: the numbers of unpublished generated columns as progress remembers them, and which are there. Out: tables of which
-one is plain now.
+In: the numbers of unpublished generated columns as progress remembers them and as they are. Out: tables in which one of
+them is a plain column now.
 
-DROP EXPRESSION rewrites nothing: rows keep what was computed last, and nobody ever sent it. No file, number or key of
-the table is another one then. A plain column never gets an expression again, so each look shows it until the table's
-copy begins; a column that is gone takes its values along.
+DROP EXPRESSION rewrites nothing: rows keep the values that were computed last, which were never sent. The table keeps
+its file, column numbers and key. A plain column never becomes generated again, so each look finds it until the table's
+copy begins; a dropped column takes its values along.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ def tables_with_dropped(
     found: Mapping[int, TableStorage],
     publications: Publications,
 ) -> set[int]:
-    """Those that have such a column. The server is asked again only where one is generated no more, or gone.
+    """The tables that have such a column. The server is asked again only where a generated column is none any more.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.

@@ -1,7 +1,7 @@
-"""Which casts keep every value of a column, its number or its text, as ``ALTER TABLE … TYPE`` makes them. Pure.
+"""Which casts of ``ALTER TABLE … TYPE`` keep every value of a column: the number or text that it prints. Pure.
 
-In: the types of a table's columns before a command that rewrites it, and what is told of that. Out: whether it kept all
-values, and the enums whose labels became texts.
+In: the types of a table's columns before a command that rewrites it, and the DDL row of that command. Out: whether it
+kept all values, and the enums whose labels became text.
 
 Postgres casts numbers to wider ones exactly. It casts to ``text`` and ``varchar`` by what a type prints, where nobody
 made a cast that says otherwise (``parse_coerce.c``, ``find_coercion_pathway``); so did the stream, and these types
@@ -15,8 +15,8 @@ that become decimals or texts have another Avro type, to which no reader of the 
 
 from collections.abc import Callable
 
+from walbridge.schemas.ddl_row import DdlRow, Types
 from walbridge.schemas.pg_types import BUILTIN_ELEMENTS, TypeFacts
-from walbridge.schemas.told_ddl import ToldDdl, Types
 
 _INT2, _INT4, _INT8, _FLOAT4, _FLOAT8 = 21, 23, 20, 700, 701
 _TEXT, _VARCHAR, _UUID, _JSON, _JSONB = 25, 1043, 2950, 114, 3802
@@ -32,37 +32,39 @@ FactsOf = Callable[[int], TypeFacts | None]
 NO_ENUMS: Enums = frozenset()
 
 
-def labels_cast(before: Types, told: ToldDdl, facts_of: FactsOf) -> Enums | None:
-    """The enums whose labels a rewrite made texts, where each column that is there before and behind it has all its
-    values still; None where one may be another.
+def enums_cast_to_text(before: Types, row: DdlRow, facts_of: FactsOf) -> Enums | None:
+    """The enums whose labels a rewrite turned into text, if every column that is there before and after it kept all its
+    values; None where a value may have changed.
 
     Args:
-        facts_of: a type of the user's; None where it is not known.
+        facts_of: returns the facts of a user type, or None where they are not known.
     """
     was = {number: (of, typmod) for number, of, typmod in before}
-    casts = [(was[number], (of, typmod)) for number, of, typmod in told.types if number in was]
+    casts = [(was[number], (of, typmod)) for number, of, typmod in row.types if number in was]
     altered = [(old, now) for old, now in casts if old != now]
-    # Who rewrites a table for nothing that is known here cast a column to and fro: nobody tells from what.
-    if all(_is_read_as_it_is(old, now) for old, now in altered):
+    # Nothing that is known here explains a rewrite: a column was cast there and back, through a type that nobody knows.
+    if all(_are_both_texts(old, now) for old, now in altered):
         return None
-    found = [_enums(old, now, told.made_casts, facts_of) for old, now in altered]
+    found = [_enums_of_cast(old, now, row.made_casts, facts_of) for old, now in altered]
     kept = [each for each in found if each is not None]
     return NO_ENUMS.union(*kept) if len(kept) == len(found) else None
 
 
-def reads_otherwise(before: Types, now: Types) -> bool:
-    """Whether integers have a type now in which they may print another number, though no row was rewritten."""
+def may_print_other_numbers(before: Types, now: Types) -> bool:
+    """Whether an integer column got a type in which the same bytes may print another number: no row is rewritten for
+    that, as from int4 to oid."""
     was = {number: of for number, of, _ in before}
     altered = ((was[number], of) for number, of, _ in now if was.get(number) == _INT4 != of)
     return any(each not in _WIDER for each in altered)
 
 
-def _is_read_as_it_is(old: Type, now: Type) -> bool:
+def _are_both_texts(old: Type, now: Type) -> bool:
     return old[0] in _TEXTS and now[0] in _TEXTS
 
 
-def _enums(old: Type, now: Type, made: frozenset[tuple[int, int]] | None, facts_of: FactsOf) -> Enums | None:
-    """Of one column, whose cast is by Postgres' own rules where none is among those that were ``made``."""
+def _enums_of_cast(old: Type, now: Type, made: frozenset[tuple[int, int]] | None, facts_of: FactsOf) -> Enums | None:
+    """The enums that the cast of one column turned into text; None where it may change a value. Casts that somebody
+    created are ``made``; all others follow Postgres' own rules."""
     if (old[0], now[0]) in _WIDER:
         return NO_ENUMS
     if made is None or (old[0], now[0]) in made:
@@ -71,16 +73,16 @@ def _enums(old: Type, now: Type, made: frozenset[tuple[int, int]] | None, facts_
         return NO_ENUMS
     element, element_now = _element(old[0], facts_of), _element(now[0], facts_of)
     if element is None or element_now is None:
-        return _printed(old, now, facts_of)
+        return _enums_printed(old, now, facts_of)
     if (element, element_now) in made:
         return None
     if (element, element_now) in _WIDER_INTEGERS:
         return NO_ENUMS
-    return _printed((element, old[1]), (element_now, now[1]), facts_of)
+    return _enums_printed((element, old[1]), (element_now, now[1]), facts_of)
 
 
-def _printed(old: Type, now: Type, facts_of: FactsOf) -> Enums | None:
-    """Of a cast to a text, without a limit or with one that was there."""
+def _enums_printed(old: Type, now: Type, facts_of: FactsOf) -> Enums | None:
+    """The same for a cast to text or varchar, which is by what the old type prints. A new length limit may cut it."""
     if now[0] not in _TEXTS or not _has_room(old, now):
         return None
     if old[0] in _PRINTED_ALIKE:

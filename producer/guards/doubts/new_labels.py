@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import widen
 from walbridge.producer.encoding.label_texts import Texts, Use
-from walbridge.producer.guards.doubts.altered_types import new_facts, type_of
+from walbridge.producer.guards.doubts.altered_types import new_label_facts, type_of
 from walbridge.producer.guards.doubts.rewrites import from_text, with_labels
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import TableStorage
@@ -62,7 +62,7 @@ class NewLabels:
 
     def compare(self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]) -> set[int]:
         """Note new labels of these tables; those of which nothing may be remembered yet."""
-        facts = {each: new_facts(known[each], now) for each, now in found.items()}
+        facts = {each: new_label_facts(known[each], now) for each, now in found.items()}
         noted = [each for each, new in facts.items() if new - self._noted.get(each, frozenset())]
         self._noted |= facts
         if noted:

@@ -42,7 +42,7 @@ UNUSED, REPLACED = "u", "r"
 
 
 def as_text(storage: TableStorage) -> str:
-    """As progress remembers it."""
+    """The text by which progress remembers it."""
     files = [
         f"{each.relation_id}:{each.file}:{each.toast}:{each.column_count}:{each.columns}:{each.joined}"
         + (f":{each.mark}" if each.mark else "")
@@ -55,7 +55,8 @@ def as_text(storage: TableStorage) -> str:
 
 
 def from_text(text: str) -> TableStorage:
-    """Earlier code did not write when partitions joined, nor labels, marks, keys and generated columns."""
+    """``as_text`` read back. Earlier code did not write when partitions joined, labels, marks, keys, generated
+    columns."""
     files, labels, knows_labels = [], "", True
     key: int | None = None
     withheld: frozenset[int] = frozenset()
@@ -77,7 +78,7 @@ def from_text(text: str) -> TableStorage:
 
 
 def with_labels(table: TableProgress, labels: Collection[str]) -> TableProgress:
-    """The table's record, in which these of ``TableStorage.labels`` are remembered, too."""
+    """The table's record with these facts added to ``TableStorage.labels``."""
     known = from_text(table.storage or "")
     if known.labels.issuperset(labels):
         return table
@@ -85,7 +86,7 @@ def with_labels(table: TableProgress, labels: Collection[str]) -> TableProgress:
 
 
 def has_marks(text: str) -> bool:
-    """Whether what progress remembers tells of unused partitions, without reading all of it."""
+    """Whether the text marks any partition; quicker than reading all of it."""
     return f":{UNUSED} " in f"{text} " or f":{REPLACED} " in f"{text} "
 
 
@@ -95,34 +96,34 @@ def by_relation(storage: TableStorage) -> dict[int, TableFile]:
 
 
 def left_partitions(before: Mapping[int, TableFile], now: Mapping[int, TableFile]) -> set[int]:
-    """Partitions of which rows may have gone: that are none any more, or came anew since."""
-    return {each for each, file in before.items() if each not in now or _is_other_time(file, now[each])}
+    """Partitions whose rows may be gone: those that were detached or dropped, even if they were attached again."""
+    return {each for each, file in before.items() if each not in now or _joined_again(file, now[each])}
 
 
 def new_partitions(before: Mapping[int, TableFile], now: Mapping[int, TableFile]) -> list[TableFile]:
-    """Partitions that were none before."""
+    """Partitions that the table did not have before."""
     return [file for each, file in now.items() if each not in before]
 
 
 def is_in_first_file(file: TableFile) -> bool:
-    """Whether it was never truncated or rewritten: a table's first file has its own number. Partitioned ones have
-    none."""
+    """Whether the table was never truncated or rewritten: its first file has its oid as number. A partitioned table has
+    no file."""
     return file.file in (0, file.relation_id)
 
 
-def _is_other_time(before: TableFile, now: TableFile) -> bool:
+def _joined_again(before: TableFile, now: TableFile) -> bool:
     return before.joined != now.joined and bool(before.joined)
 
 
 def is_rewritten(
     before: TableFile, now: TableFile, *, is_partition: bool, is_truncated: bool, truncated_by: int = 0
 ) -> bool:
-    """Whether rows may have other values, or be others.
+    """Whether a new file may hold other rows, or rows with other values.
 
     Args:
-        is_partition: it is published through its root.
-        is_truncated: the stream brought a TRUNCATE of it since.
-        truncated_by: the transaction that brought the last TRUNCATE of its root.
+        is_partition: the table is published through its root.
+        is_truncated: the stream brought a TRUNCATE of the table since the file before.
+        truncated_by: the transaction of the last TRUNCATE of its root; 0 where there was none.
     """
     if before.file == now.file:
         return False
@@ -135,6 +136,6 @@ def is_rewritten(
     return before.columns != now.columns or not (now.is_named or is_truncated)
 
 
-def added_columns(before: TableFile, now: TableFile) -> bool:
+def has_added_columns(before: TableFile, now: TableFile) -> bool:
     """Whether columns were added without a rewrite."""
     return before.file == now.file and before.column_count < now.column_count

@@ -1,18 +1,18 @@
-"""What the stream tells of tables besides their rows, which explains other files and partitions, or puts in doubt.
+"""What the stream says of tables besides their rows: it explains new files and partitions, or puts a table in doubt.
 
-In: TRUNCATEs, Relations, rows about DDL, as they come. Out: facts that ``storage_comparison.py`` goes by when the
-catalogue shows other files or partitions; and doubts, where a row comes of which others may be missing (I8).
+In: TRUNCATEs, Relations and DDL rows as they come. Out: facts that ``storage_comparison.py`` uses when the catalogue
+shows other files or partitions; and doubts, where a change shows that rows before it may be missing (I8).
 """
 
 from collections.abc import Collection, Iterable
 
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.errors.tables import table_rewritten
+from walbridge.producer.guards.doubts.ddl_rewrites import DdlRewrites
 from walbridge.producer.guards.doubts.doubts import Doubts
 from walbridge.producer.guards.doubts.kept_casts import NO_ENUMS, Enums
 from walbridge.producer.guards.doubts.partition_rows import PartitionRows
 from walbridge.producer.guards.doubts.rewrites import by_relation, from_text
-from walbridge.producer.guards.doubts.told_rewrites import ToldRewrites
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import TableStorage
 from walbridge.producer.relations.tables import Tables
@@ -21,7 +21,7 @@ from walbridge.schemas.settings import Settings
 
 
 class StreamFacts:
-    """Those of one session."""
+    """Collects the facts of one session's stream."""
 
     def __init__(
         self, settings: Settings, connection: SqlConnection, tables: Tables, tracker: ProgressTracker, doubts: Doubts
@@ -29,45 +29,47 @@ class StreamFacts:
         self._tables, self._tracker, self._doubts = tables, tracker, doubts
         may_mark = not settings.postgres.two_phase
         self.partitions = PartitionRows(connection, tracker, tables.versions.name, may_mark=may_mark)
-        self.rewrites = ToldRewrites()
+        self.rewrites = DdlRewrites()
         self.is_look_due = False
         """Whether what came since the last look at all tables may end a doubt."""
-        self.is_ddl_told = False
-        """Whether the source tells DDL as rows in the stream: those say of which position a doubt is."""
+        self.has_ddl_rows = False
+        """Whether the stream brings DDL rows: they give the position at which a table became doubtful."""
 
-    def truncate(self, relation_ids: Iterable[int], xid: int) -> None:
-        """A TRUNCATE of these, in this transaction."""
+    def note_truncate(self, relation_ids: Iterable[int], xid: int) -> None:
+        """The stream brings a TRUNCATE of these tables, in this transaction."""
         self.is_look_due |= self._doubts.truncations.receive(relation_ids, xid)
 
-    def write(self, relation_id: int, xid: int) -> None:
-        """The first change of this table behind a TRUNCATE, in this transaction. Raises as ``Doubts.add``."""
-        if self._doubts.truncations.xid_of(relation_id) == xid and len(self.known(relation_id).files) > 1:
+    def note_change(self, relation_id: int, xid: int) -> None:
+        """The stream brings a change of this table, in this transaction. It must be called for the first change after a
+        TRUNCATE. Raises as ``Doubts.add``."""
+        if self._doubts.truncations.xid_of_last_truncate(relation_id) == xid and len(self.known(relation_id).files) > 1:
             self._doubts.add({relation_id: table_rewritten(self._tables.versions.name(relation_id))})
 
-    def announce(self, relation_id: int) -> None:
-        """The server announces any relation. Raises as ``Doubts.add``."""
+    def note_relation(self, relation_id: int) -> None:
+        """The stream brings a Relation message, of whatever relation. Raises as ``Doubts.add``."""
         self._doubts.add(self.partitions.announce(relation_id))
 
-    def announce_partition(self, relation_id: int, root: int) -> None:
-        """A change of this partition comes next, under its root's name."""
-        self.partitions.announce_below(relation_id, root, by_relation(self.known(root)))
+    def note_partition_change(self, relation_id: int, root: int) -> None:
+        """The next change is one of this partition, under its root's name."""
+        self.partitions.note_change_of(relation_id, root, by_relation(self.known(root)))
 
-    def has_partition(self, root: int, relation_ids: Collection[int]) -> bool:
+    def has_used_partition(self, root: int, relation_ids: Collection[int]) -> bool:
         """Whether one of these is known to be below this root, and may have rows."""
-        return self.partitions.has_any(root, relation_ids, by_relation(self.known(root)))
+        return self.partitions.has_used_partition(root, relation_ids, by_relation(self.known(root)))
 
-    def tell_rewrite(self, relation_id: int, file: int, enums: Enums = NO_ENUMS) -> None:
-        """A row about DDL: a file with the same rows is to replace this one, labels of these enums as texts."""
+    def note_rewrite(self, relation_id: int, file: int, enums: Enums = NO_ENUMS) -> None:
+        """A DDL row says that a file with the same rows will replace this one, with labels of these enums as text."""
         self.rewrites.begin(relation_id, file, enums)
 
-    def tell_file(self, relation_id: int, file: int) -> None:
-        """A row about DDL: where the table lies at the end of a command."""
+    def note_file_after_command(self, relation_id: int, file: int) -> None:
+        """A DDL row says that the table has this file at the end of a command."""
         self.is_look_due |= self.rewrites.end(relation_id, file)
 
-    def with_empty_partitions(self, table: TableProgress) -> TableProgress:
-        """A table that is to be copied, with what is to be remembered of its partitions. Labels are met anew."""
+    def with_unused_partitions(self, table: TableProgress) -> TableProgress:
+        """The record of a table that is about to be copied, with its empty partitions marked as unused. Labels in its
+        rows count as not seen before."""
         self._tables.writers.label_texts.forget(table.relation_id)
-        return self.partitions.with_empty(table)
+        return self.partitions.with_unused_marks(table)
 
     def known(self, relation_id: int) -> TableStorage:
         """The table's files, partitions and types as progress remembers them."""

@@ -1,18 +1,18 @@
-"""New files of tables that may come from a TRUNCATE which the stream has not brought yet.
+"""New files of tables that a TRUNCATE may have made which the stream has not brought yet.
 
 In: the TRUNCATEs of the stream, looks at the catalogue, new files that nothing explains. Out: which of these tables a
-cut has to call stale, and whether to wait for what the stream brings next before there is a cut.
+cut has to call stale, and whether the cut should rather wait for what the stream brings next.
 
-The catalogue shows a TRUNCATE as soon as it has committed, the stream brings it later. Until then the new file looks
-as that of a table that was rewritten, of which rows may be others (``rewrites.py``). It was made in a transaction that
+The catalogue shows a TRUNCATE as soon as it has committed, the stream brings it later. Until then the new file may as
+well come from a rewrite that changed rows (``rewrites.py``). Two positions bound the transaction that made it:
 
-- a look did not find begun, so it commits behind the position of the look before: cuts up to there are right,
-- the look that found the file finds ended: the stream has brought it when it has passed the position of that look.
+- It had not begun at an earlier look. So it committed after the position of that look, and cuts up to there are right.
+- It had ended at the look that found the file. So the stream has brought it once it has passed that look's position.
 
-A cut between the two says that the table is stale, which may cost a copy and is never wrong. Mostly there is none, as
-the next cut waits a moment for the stream.
+A cut between the two positions calls the table stale, which may cost a copy and is never wrong. There rarely is one,
+since the next cut waits a moment for the stream.
 
-What a TRUNCATE becomes in the topic is not decided here, but in ``session/changes.py``.
+What becomes of a TRUNCATE in the topic is decided in ``session/changes.py``.
 """
 
 import time
@@ -25,47 +25,48 @@ from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn
 
 WAIT_S = 5.0
-"""A cut waits so long at most: the stream of an idle server may stay behind where its WAL stands."""
+"""How long a cut waits at most: the stream of an idle server may never reach its WAL insert position."""
 _NOWHERE = Lsn(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Unexplained:
-    """A table with new ``files``. ``right_until``: cuts up to there are right in any case. ``shown_by``: what made the
-    files committed before. ``since_s``: monotonic time.
+    """A table with new ``files`` that nothing explains yet. Cuts up to ``certain_until`` are right in any case. The
+    transaction that made the files committed before ``committed_by``. ``since_s``: monotonic time.
     """
 
     files: frozenset[int]
     reason: OperatorError
-    right_until: Lsn
-    shown_by: Lsn
+    certain_until: Lsn
+    committed_by: Lsn
     since_s: float
 
 
 class Truncations:
-    """Those of one session."""
+    """Collects the TRUNCATEs and the unexplained files of one session."""
 
     def __init__(self) -> None:
         self._since_compared: set[int] = set()
+        """Tables with a TRUNCATE since their files were last compared."""
         self._xids: dict[int, int] = {}
         """By table: the transaction of its last TRUNCATE."""
         self._unexplained: dict[int, Unexplained] = {}
         self._looked_at: Lsn | None = None
         self._bound: tuple[Lsn, int] | None = None
-        """No transaction from this xid of 64 bits on commits before this position."""
+        """A position, and a 64-bit xid: no transaction with this xid or a later one committed before the position."""
 
     def __len__(self) -> int:
-        """Tables with files that nothing explains."""
+        """The number of tables with files that nothing explains."""
         return len(self._unexplained)
 
     def receive(self, relation_ids: Iterable[int], xid: int) -> bool:
-        """The stream brings a TRUNCATE of these in this transaction. Whether it may explain what nothing did."""
+        """The stream brings a TRUNCATE of these tables. Returns whether it may explain a file that nothing did."""
         tables = set(relation_ids)
         self._since_compared |= tables
         self._xids.update(dict.fromkeys(tables, xid))
         return not tables.isdisjoint(self._unexplained)
 
-    def xid_of(self, relation_id: int) -> int:
+    def xid_of_last_truncate(self, relation_id: int) -> int:
         """The transaction of the last TRUNCATE that the stream brought of this table, or 0."""
         return self._xids.get(relation_id, 0)
 
@@ -74,7 +75,7 @@ class Truncations:
         return relation_id in self._since_compared
 
     def note_look(self, lsn: Lsn, snapshot: Snapshot | None) -> None:
-        """All tables were looked at: what the server's WAL position was, and a snapshot of a moment before."""
+        """All tables were looked at. ``lsn``: the WAL position of the look; ``snapshot``: taken a moment before."""
         if self._looked_at is not None and snapshot is not None:
             self._bound = self._looked_at, snapshot.xmax
         self._looked_at = lsn
@@ -90,11 +91,11 @@ class Truncations:
 
         Args:
             unexplained: by table, its new files that only a TRUNCATE would explain, and what to say without one.
-            snapshot: of a moment before.
-            insert_lsn: asks where the server's WAL stands by now.
+            snapshot: taken a moment before.
+            insert_lsn: asks the server for its WAL insert position.
         """
         for relation_id in relation_ids:
-            # One that is received and not visible yet (``visibility.py``) is yet to be compared.
+            # The files of a TRUNCATE that is received and not visible yet (``visibility.py``) are still to be compared.
             if snapshot is None or snapshot.contains_received(self._xids.get(relation_id, FIRST_NORMAL_XID)):
                 self._since_compared.discard(relation_id)
             if relation_id not in unexplained:
@@ -108,12 +109,12 @@ class Truncations:
         files, known = frozenset(each.file for each in new), self._unexplained.get(relation_id)
         if known is not None and known.files == files:
             return
-        shown_by = insert_lsn()
+        committed_by = insert_lsn()
         if known is not None:  # there was another TRUNCATE, or another rewrite
-            found = replace(known, files=files, shown_by=shown_by)
+            found = replace(known, files=files, committed_by=committed_by)
         else:
-            right_until = self._bound[0] if self._bound is not None and self._is_behind_bound(new) else _NOWHERE
-            found = Unexplained(files, reason, right_until, shown_by, time.monotonic())
+            certain_until = self._bound[0] if self._bound is not None and self._is_behind_bound(new) else _NOWHERE
+            found = Unexplained(files, reason, certain_until, committed_by, time.monotonic())
         self._unexplained[relation_id] = found
 
     def _is_behind_bound(self, files: Iterable[TableFile]) -> bool:
@@ -124,13 +125,13 @@ class Truncations:
     def may_explain(self, end: Lsn, received: Lsn) -> bool:
         """Whether what the stream brings next may spare a cut that ends at ``end`` to call a table stale."""
         return any(
-            each.right_until < end and received < each.shown_by and time.monotonic() - each.since_s < WAIT_S
+            each.certain_until < end and received < each.committed_by and time.monotonic() - each.since_s < WAIT_S
             for each in self._unexplained.values()
         )
 
     def take(self, end: Lsn) -> dict[int, OperatorError]:
-        """Tables that a cut which ends at ``end`` has to call stale, each told once."""
-        told = {each: found.reason for each, found in self._unexplained.items() if found.right_until < end}
+        """Tables that a cut which ends at ``end`` has to call stale, each returned once."""
+        told = {each: found.reason for each, found in self._unexplained.items() if found.certain_until < end}
         for relation_id in told:
             del self._unexplained[relation_id]
         return told

@@ -2,7 +2,7 @@
 
 from walbridge.producer.postgres.catalog import rows_of
 from walbridge.producer.postgres.connection import SqlConnection
-from walbridge.schemas.told_ddl import DDL_PUBLICATION
+from walbridge.schemas.ddl_row import DDL_PUBLICATION
 
 
 def ddl_publication(connection: SqlConnection) -> int | None:

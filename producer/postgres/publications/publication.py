@@ -26,8 +26,8 @@ from walbridge.producer.postgres.publications.combined_publications import (
     generated_columns_text,
     membership_text,
 )
+from walbridge.schemas.ddl_row import NOT_DDL_TABLE
 from walbridge.schemas.position import Lsn, parse_lsn
-from walbridge.schemas.told_ddl import NOT_DDL_TABLE
 
 _PUBLICATIONS = """
     SELECT pubname, oid, ARRAY[pubinsert, pubupdate, pubdelete, pubtruncate], {generated},

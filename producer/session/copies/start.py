@@ -199,9 +199,9 @@ class CopyStart:
             raise NotYet(str(error)) from None
         if record.membership is None or record.membership != found.membership:
             raise NotYet(f"table {table.qualified_name} left the publication, or came to it anew")
-        if not self._watch.sent.has_partitions_of(record):
+        if not self._watch.walsender_cache.knows_partitions_of(record):
             raise NotYet(f"the server may not send all partitions of {table.qualified_name} in this session")
-        if not self._watch.sent.is_as_published(record):
+        if not self._watch.walsender_cache.knows_membership_of(record):
             raise NotYet(f"the server may not send all changes of {table.qualified_name} in this session")
         return record
 

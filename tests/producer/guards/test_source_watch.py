@@ -14,7 +14,14 @@ import pytest
 from tests.producer.kept import CONNECTION, ITEMS, ORDERS, SETTINGS, XID, Kept, catalogue, relation
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.guards import altered_tables, look_pace, memberships, sent_changes, source_watch, taken_baseline
+from walbridge.producer.guards import (
+    altered_tables,
+    look_pace,
+    memberships,
+    source_watch,
+    taken_baseline,
+    walsender_cache,
+)
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.doubts import (
     added_values,
@@ -77,9 +84,9 @@ class Watched(Kept):
             return look
 
         with catalogue(type_facts=lambda *_: types or {}), pytest.MonkeyPatch.context() as patch:
-            for module in (source_watch, sent_changes, taken_baseline):
+            for module in (source_watch, walsender_cache, taken_baseline):
                 patch.setattr(module, "publication_state", noted("publication", lambda: self.now))
-            for module in (source_watch, sent_changes):
+            for module in (source_watch, walsender_cache):
                 patch.setattr(module, "next_xid", noted("an xid is taken", lambda: self.next_xid))
             patch.setattr(source_watch, "ddl_publication", lambda *_: self.ddl_publication)
             patch.setattr(source_watch, "shown_xid", lambda *_: self.next_xid)
@@ -428,9 +435,9 @@ def test_publication_that_tells_ddl_is_asked_for_behind_all_who_were_writing_whe
     watched.ddl_publication, watched.next_xid = 17_000, 82
     watched.look(lsn=Lsn(600), oldest_xid=79)
     watched.look(lsn=Lsn(700), oldest_xid=81)
-    assert watched.tables.ddl_sessions.behind is None
+    assert watched.tables.ddl_sessions.next_session_lsn is None
     watched.look(lsn=Lsn(800), oldest_xid=82)
-    assert watched.tables.ddl_sessions.behind == 800
+    assert watched.tables.ddl_sessions.next_session_lsn == 800
 
 
 @pytest.mark.parametrize(("version", "waits"), [(120022, True), (170004, True), (170005, False)])
@@ -439,15 +446,17 @@ def test_table_that_came_is_copied_behind_all_who_were_writing_then_where_the_se
 ) -> None:
     """I8. One that is current, and a member as before, may be copied at any time."""
     watched = opened()
-    watched.watched.sent._connection = cast(Any, SimpleNamespace(info=SimpleNamespace(server_version=version)))
+    watched.watched.walsender_cache._connection = cast(
+        Any, SimpleNamespace(info=SimpleNamespace(server_version=version))
+    )
     table = watched.tracker.progress.tables[ORDERS]
     came = [replace(table, membership="16401@790"), replace(table, state=STALE)]
     watched.tracker.remember_tables({ORDERS: came[1]})
 
     with watched.seen():
-        assert [watched.watched.sent.is_as_published(each) for each in came] == [not waits, not waits]
+        assert [watched.watched.walsender_cache.knows_membership_of(each) for each in came] == [not waits, not waits]
         watched.tracker.remember_tables({ORDERS: table})
-        assert watched.watched.sent.is_as_published(table)
+        assert watched.watched.walsender_cache.knows_membership_of(table)
 
 
 def test_who_only_looks_asks_for_no_xid_because_of_it() -> None:

@@ -14,9 +14,9 @@ def test_session_that_began_before_partitions_were_seen_does_not_know_them() -> 
     sessions = PartitionSessions()
     sessions.begin(Lsn(100))
     assert not sessions.knows(ROOT, BEFORE, Lsn(150))
-    assert sessions.behind == 150
+    assert sessions.next_session_lsn == 150
     assert not sessions.knows(ROOT, BEFORE, Lsn(170))
-    assert sessions.behind == 150
+    assert sessions.next_session_lsn == 150
 
 
 def test_session_that_begins_behind_that_look_knows_them_and_no_later_ones() -> None:
@@ -24,10 +24,10 @@ def test_session_that_begins_behind_that_look_knows_them_and_no_later_ones() -> 
     sessions.begin(Lsn(100))
     sessions.knows(ROOT, BEFORE, Lsn(150))
     sessions.begin(Lsn(150))
-    assert sessions.behind is None
+    assert sessions.next_session_lsn is None
     assert sessions.knows(ROOT, BEFORE, Lsn(200))
     assert not sessions.knows(ROOT, AFTER, Lsn(210))
-    assert sessions.behind == 210
+    assert sessions.next_session_lsn == 210
 
 
 def test_one_session_is_begun_for_several_roots() -> None:
@@ -35,4 +35,4 @@ def test_one_session_is_begun_for_several_roots() -> None:
     sessions.begin(Lsn(100))
     for root, lsn in ((ROOT, 150), (OTHER, 160), (ROOT, 170)):
         assert not sessions.knows(root, BEFORE, Lsn(lsn))
-    assert sessions.behind == 160
+    assert sessions.next_session_lsn == 160

@@ -25,14 +25,14 @@ def test_table_waits_for_a_session_behind_the_end_of_all_who_were_writing_when_i
     """I8: one of them is decoded as of before, and nothing of the table comes from then on."""
     source = Source()
     source.sessions.begin(Lsn(100))
-    assert [source.knows(150), source.knows(160), source.sessions.behind] == [False, False, None]
+    assert [source.knows(150), source.knows(160), source.sessions.next_session_lsn] == [False, False, None]
     source.oldest = 700
-    assert [source.knows(170), source.sessions.behind] == [False, 170]
-    assert [source.knows(180), source.sessions.behind] == [False, 170]
+    assert [source.knows(170), source.sessions.next_session_lsn] == [False, 170]
+    assert [source.knows(180), source.sessions.next_session_lsn] == [False, 170]
     source.sessions.begin(Lsn(169))
-    assert [source.knows(190), source.sessions.behind] == [False, 170]
+    assert [source.knows(190), source.sessions.next_session_lsn] == [False, 170]
     source.sessions.begin(Lsn(170))
-    assert [source.sessions.behind, source.knows(200), source.sessions.behind] == [None, True, None]
+    assert [source.sessions.next_session_lsn, source.knows(200), source.sessions.next_session_lsn] == [None, True, None]
 
 
 def test_table_whose_membership_is_another_waits_again() -> None:
@@ -44,7 +44,7 @@ def test_table_whose_membership_is_another_waits_again() -> None:
     source.sessions.begin(Lsn(130))
     assert source.knows(140)
     assert [source.knows(150, "16401@710"), source.knows(160, "16401@710")] == [False, False]
-    assert source.sessions.behind == 160
+    assert source.sessions.next_session_lsn == 160
 
 
 def test_one_session_is_begun_for_several_tables() -> None:
@@ -53,7 +53,7 @@ def test_one_session_is_begun_for_several_tables() -> None:
     source.sessions.begin(Lsn(100))
     for table, lsn in ((TABLE, 150), (OTHER, 155), (TABLE, 160), (OTHER, 165)):
         assert not source.knows(lsn, table=table)
-    assert source.sessions.behind == 165
+    assert source.sessions.next_session_lsn == 165
 
 
 REMEMBER = (120022, 130020, 140017, 150012, 160008, 170004)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from walbridge.check.finding import Finding, ok, warning
 from walbridge.check.source.publication import AREA
 from walbridge.ddl_trigger import DdlStanding
-from walbridge.schemas.told_ddl import DDL_PUBLICATION
+from walbridge.schemas.ddl_row import DDL_PUBLICATION
 
 
 def ddl_findings(standing: DdlStanding) -> Iterator[Finding]:

@@ -93,7 +93,7 @@ class RequestedTables:
         tables, doubts = self._tracker.progress.tables, self._watch.doubts
         followed = {each for each in doubted if each in tables and tables[each].state == CURRENT}
         option = {READ_OPTION: str(read.next_offset)}
-        if followed or doubts.has_untold(READ_OPTION):
+        if followed or doubts.remembers_later(READ_OPTION):
             doubts.add_unequal(followed, option)
         else:
             self._tracker.remember_options(option)

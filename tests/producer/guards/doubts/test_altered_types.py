@@ -10,8 +10,8 @@ from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.guards.doubts.altered_types import (
     altered_tables,
     is_altered_since,
-    is_printed_otherwise,
     new_types,
+    prints_differently,
 )
 from walbridge.producer.postgres.facts import RowVersion, TableFile, TableStorage, UsedType
 
@@ -22,9 +22,9 @@ USED = UsedType(1, 9, COLUMN, (RowVersion(0, 0), replace(COLUMN, command=2)))
 
 
 def test_label_that_is_called_otherwise_is_told_and_a_new_one_or_a_column_that_went_is_not() -> None:
-    assert not is_printed_otherwise(BEFORE, replace(BEFORE, labels=BEFORE.labels | {"9-d"}))
-    assert not is_printed_otherwise(BEFORE, replace(BEFORE, labels=frozenset({"8-c"})))
-    assert is_printed_otherwise(BEFORE, replace(BEFORE, labels=frozenset({"9-a", "9-x", "8-c"})))
+    assert not prints_differently(BEFORE, replace(BEFORE, labels=BEFORE.labels | {"9-d"}))
+    assert not prints_differently(BEFORE, replace(BEFORE, labels=frozenset({"8-c"})))
+    assert prints_differently(BEFORE, replace(BEFORE, labels=frozenset({"9-a", "9-x", "8-c"})))
 
 
 def test_type_is_new_where_no_column_was_of_it_and_the_table_was_looked_at() -> None:

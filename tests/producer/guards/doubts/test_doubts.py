@@ -53,7 +53,7 @@ def test_partition_takes_rows_along_once_it_was_announced() -> None:
     """I8: that is remembered with its first change, and it is not unused again in that session."""
     watched = partitioned()
     assert not doubted(watched, FIRST, SECOND)
-    watched.watched.stream_facts.announce(SECOND.relation_id)
+    watched.watched.stream_facts.note_relation(SECOND.relation_id)
     assert ":u" not in remembered(watched)
     assert not doubted(watched, FIRST, SECOND)
     assert ":u" not in remembered(watched)
@@ -67,7 +67,7 @@ def test_unused_partition_that_is_emptied_is_no_doubt_unless_it_is_announced_aft
     assert not doubted(watched, FIRST, SECOND)
     assert not doubted(watched, FIRST, emptied)
     assert not doubted(watched, FIRST, replace(emptied, file=20_011))
-    watched.watched.stream_facts.announce(SECOND.relation_id)
+    watched.watched.stream_facts.note_relation(SECOND.relation_id)
     assert watched.watched.doubts.take(END).keys() == {ORDERS}
 
 
@@ -80,9 +80,9 @@ def test_partition_is_unused_where_it_is_empty_when_its_root_is_copied() -> None
         watched.open()
         watched.empty = {FIRST.relation_id}
         for each in announced:
-            watched.watched.stream_facts.announce(each)
+            watched.watched.stream_facts.note_relation(each)
         with watched.seen():
-            table = watched.watched.stream_facts.with_empty_partitions(watched.tracker.progress.tables[ORDERS])
+            table = watched.watched.stream_facts.with_unused_partitions(watched.tracker.progress.tables[ORDERS])
         assert table.storage == f"{ORDERS}:0:0:2:: 20001:20001:0:2::700{expected} 20002:20002:0:2::705"
 
 
@@ -126,23 +126,23 @@ def test_partition_that_left_or_came_anew_is_a_doubt(left: tuple[TableFile, ...]
 def test_partition_of_which_changes_came_and_which_is_none_now_is_a_doubt() -> None:
     """I8: it came and went between two looks, and its rows with it."""
     watched = partitioned()
-    watched.watched.stream_facts.announce_partition(FIRST.relation_id, ORDERS)
-    assert watched.watched.stream_facts.partitions.knows_all_of(ORDERS)
-    watched.watched.stream_facts.announce_partition(SECOND.relation_id, ORDERS)
-    assert not watched.watched.stream_facts.partitions.knows_all_of(ORDERS)
+    watched.watched.stream_facts.note_partition_change(FIRST.relation_id, ORDERS)
+    assert watched.watched.stream_facts.partitions.knows_all_partitions_of(ORDERS)
+    watched.watched.stream_facts.note_partition_change(SECOND.relation_id, ORDERS)
+    assert not watched.watched.stream_facts.partitions.knows_all_partitions_of(ORDERS)
     assert doubted(watched, FIRST)
-    assert watched.watched.stream_facts.partitions.knows_all_of(ORDERS)
+    assert watched.watched.stream_facts.partitions.knows_all_partitions_of(ORDERS)
 
 
 def test_partition_that_its_roots_truncate_emptied_is_no_doubt_unless_rows_came_behind_it() -> None:
     """I8: a second TRUNCATE of the transaction would empty the same file."""
     emptied = replace(FIRST, file=20_010, made_by=750)
     watched = partitioned()
-    watched.watched.stream_facts.truncate([ORDERS, ITEMS], 750)
-    watched.watched.stream_facts.write(ORDERS, 751)
-    watched.watched.stream_facts.write(ITEMS, 750)
+    watched.watched.stream_facts.note_truncate([ORDERS, ITEMS], 750)
+    watched.watched.stream_facts.note_change(ORDERS, 751)
+    watched.watched.stream_facts.note_change(ITEMS, 750)
     assert not doubted(watched, emptied)
-    watched.watched.stream_facts.write(ORDERS, 750)
+    watched.watched.stream_facts.note_change(ORDERS, 750)
     assert watched.watched.doubts.take(END).keys() == {ORDERS}
     assert doubted(watched, replace(emptied, file=20_011, made_by=752))
 
@@ -230,13 +230,13 @@ def test_column_with_a_value_is_told_before_its_files_are_remembered() -> None:
     watched.look()
     doubts = watched.watched.doubts
     assert not doubts.take(END)
-    assert watched.watched.storage.awaits(ORDERS)
+    assert watched.watched.storage.awaits_relation(ORDERS)
     assert watched.tracker.progress.tables[ORDERS].storage == as_text(before)
 
     with_columns(watched, 3, older="7")
     watched.look()
     assert not doubts.take(END)
-    assert not watched.watched.storage.awaits(ORDERS)
+    assert not watched.watched.storage.awaits_relation(ORDERS)
     assert watched.tracker.progress.tables[ORDERS].storage == as_text(after)
 
 
@@ -286,12 +286,12 @@ def test_value_of_partitions_older_rows_is_a_doubt_of_their_root_unless_it_tells
     watched.look()
     doubts = watched.watched.doubts
     assert not doubts.take(END)
-    assert watched.watched.storage.awaits(ORDERS) is any(values)
+    assert watched.watched.storage.awaits_relation(ORDERS) is any(values)
 
     with_columns(watched, 3, older=told)
     watched.look()
     assert (ORDERS in doubts.take(END)) is expected
-    assert not watched.watched.storage.awaits(ORDERS)
+    assert not watched.watched.storage.awaits_relation(ORDERS)
 
 
 def test_value_of_a_partitions_column_that_its_root_lacks_is_a_doubt() -> None:

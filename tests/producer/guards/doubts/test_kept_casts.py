@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 import pytest
 
-from walbridge.producer.guards.doubts.kept_casts import Enums, labels_cast, reads_otherwise
+from walbridge.producer.guards.doubts.kept_casts import Enums, enums_cast_to_text, may_print_other_numbers
+from walbridge.schemas.ddl_row import REWRITE, DdlRow
 from walbridge.schemas.pg_types import TypeFacts
-from walbridge.schemas.told_ddl import REWRITE, ToldDdl
 
 BEFORE = frozenset({(1, 23, -1), (2, 21, -1), (3, 700, -1), (4, 1700, 786440)})
 ENUM, ENUMS, COMPOSITE, DOMAIN = 600_001, 600_002, 600_003, 600_004
@@ -29,8 +29,8 @@ def cast(
     now: Collection[tuple[int, int, int]],
     made: frozenset[tuple[int, int]] | None = frozenset(),
 ) -> Enums | None:
-    told = ToldDdl(REWRITE, 7, is_plain=True, types=frozenset(now), made_casts=made)
-    return labels_cast(frozenset(before), told, FACTS.get)
+    told = DdlRow(REWRITE, 7, is_plain=True, types=frozenset(now), made_casts=made)
+    return enums_cast_to_text(frozenset(before), told, FACTS.get)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,6 @@ def test_all_columns_must_keep_their_values() -> None:
 
 def test_integer_that_is_called_an_oid_reads_otherwise() -> None:
     """I8: -1 is another number there, and no row is rewritten."""
-    assert reads_otherwise(BEFORE, frozenset({(1, 26, -1)}))
-    assert not reads_otherwise(BEFORE, frozenset({(1, 20, -1), (3, 26, -1), (9, 26, -1)}))
-    assert not reads_otherwise(BEFORE, frozenset())
+    assert may_print_other_numbers(BEFORE, frozenset({(1, 26, -1)}))
+    assert not may_print_other_numbers(BEFORE, frozenset({(1, 20, -1), (3, 26, -1), (9, 26, -1)}))
+    assert not may_print_other_numbers(BEFORE, frozenset())

@@ -13,7 +13,7 @@ from tests.producer.streaming_progress import STREAMING
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.encoding.label_texts import LabelTexts, Use
 from walbridge.producer.guards.doubts import new_labels
-from walbridge.producer.guards.doubts.altered_types import is_printed_otherwise, new_facts
+from walbridge.producer.guards.doubts.altered_types import new_label_facts, prints_differently
 from walbridge.producer.guards.doubts.new_labels import NewLabels
 from walbridge.producer.guards.doubts.rewrites import as_text, from_text
 from walbridge.producer.postgres.facts import TableFile, TableStorage
@@ -92,7 +92,7 @@ def test_new_label_is_remembered_with_the_cut_that_its_row_is_in(session: Sessio
     assert session.bring("late")
     assert session.known.labels == {SAD, OLD, f"{ENUM}-late", f"{ENUM}-by100"}
     renamed = replace(BEFORE, labels=BEFORE.labels | {f"{ENUM}-later", f"{ENUM}-by101"})
-    assert is_printed_otherwise(session.known, renamed)
+    assert prints_differently(session.known, renamed)
 
 
 def test_catalogue_is_asked_only_of_names_that_were_not_met(session: Session) -> None:
@@ -215,4 +215,4 @@ def test_table_that_progress_does_not_know_is_left_alone(session: Session) -> No
     ids=["as it was", "of a type that is new to the table", "never looked at", "by earlier code"],
 )
 def test_nothing_is_noted_of_a_table_that_has_no_new_label(before: TableStorage, now: TableStorage) -> None:
-    assert not new_facts(before, now)
+    assert not new_label_facts(before, now)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from walbridge.producer.guards.doubts.altered_types import is_printed_otherwise, new_types
+from walbridge.producer.guards.doubts.altered_types import new_types, prints_differently
 from walbridge.producer.guards.doubts.rewrites import (
-    added_columns,
     as_text,
     by_relation,
     from_text,
+    has_added_columns,
     is_in_first_file,
     is_rewritten,
     left_partitions,
@@ -48,7 +48,7 @@ def test_storage_of_earlier_code_is_read_without_what_it_did_not_write() -> None
     now = TableStorage((TableFile(1, 0, 0, 2), PARTITION), frozenset({"9-ab"}))
     assert earlier.files == (TableFile(1, 0, 0, 2), replace(PARTITION, joined=""))
     assert left_partitions(by_relation(earlier), by_relation(now)) == set()
-    assert not is_printed_otherwise(earlier, now)
+    assert not prints_differently(earlier, now)
     assert not new_types(from_text(""), now)
     assert not new_types(earlier, now)
     assert new_types(from_text("1:0:0:2::"), now) == {9}
@@ -118,6 +118,6 @@ def test_new_file_of_a_partition_is_a_doubt(before: TableFile) -> None:
 
 
 def test_columns_are_added_without_a_rewrite_where_the_file_stays() -> None:
-    assert added_columns(SHORT, replace(SHORT, column_count=4))
-    assert not added_columns(SHORT, replace(SHORT, column_count=4, file=101))
-    assert not added_columns(SHORT, SHORT)
+    assert has_added_columns(SHORT, replace(SHORT, column_count=4))
+    assert not has_added_columns(SHORT, replace(SHORT, column_count=4, file=101))
+    assert not has_added_columns(SHORT, SHORT)

@@ -54,7 +54,7 @@ def test_truncate_that_comes_behind_the_look_that_shows_its_file_ends_the_doubt(
     files = (ROOT, new) if known is PARTITION else (new,)
     emptied.see(*files)
     assert emptied.waits()
-    emptied.watched.stream_facts.truncate([ORDERS], 750)
+    emptied.watched.stream_facts.note_truncate([ORDERS], 750)
     with emptied.seen():
         emptied.watched.look_before_cut()
     assert not emptied.waits()
@@ -67,7 +67,7 @@ def test_new_file_without_a_truncate_is_told_when_the_stream_has_passed_the_look
     """I8: SET UNLOGGED and SET LOGGED, and rows in between, are not sent."""
     emptied = Emptied(SHORT)
     emptied.see(EMPTIED)
-    emptied.watched.stream_facts.truncate([ITEMS], 750)
+    emptied.watched.stream_facts.note_truncate([ITEMS], 750)
     assert emptied.waits(received=599)
     assert not emptied.waits(received=600)
     assert emptied.told(400)
@@ -115,7 +115,7 @@ def test_transaction_that_a_look_found_begun_may_have_committed_before_it() -> N
 
 def test_truncate_that_is_received_before_it_is_visible_explains_its_file_later() -> None:
     emptied = Emptied(SHORT)
-    emptied.watched.stream_facts.truncate([ORDERS], 750)
+    emptied.watched.stream_facts.note_truncate([ORDERS], 750)
     emptied.see(SHORT, xid=750)
     emptied.see(EMPTIED, xid=751)
     assert not emptied.told(10**6)
@@ -136,7 +136,7 @@ class Told(Emptied):
 
     def __init__(self, *files: TableFile) -> None:
         super().__init__(*files)
-        self.watched.stream_facts.is_ddl_told = True
+        self.watched.stream_facts.has_ddl_rows = True
 
 
 LONG, REWRITTEN = TableFile(ORDERS, 7, 5, 2), TableFile(ORDERS, 8, 6, 2, made_by=750)
@@ -173,8 +173,8 @@ def test_rewrite_that_a_row_may_tell_is_waited_for_also_beside_a_table_that_is_i
 def test_rewrite_that_is_told_to_change_no_row_ends_the_doubt() -> None:
     told = Told(LONG)
     told.see(REWRITTEN)
-    told.watched.stream_facts.tell_rewrite(ORDERS, LONG.file)
-    told.watched.stream_facts.tell_file(ORDERS, REWRITTEN.file)
+    told.watched.stream_facts.note_rewrite(ORDERS, LONG.file)
+    told.watched.stream_facts.note_file_after_command(ORDERS, REWRITTEN.file)
     assert told.watched.stream_facts.is_look_due
     with told.seen():
         told.watched.look_before_cut()
@@ -185,10 +185,10 @@ def test_rewrite_that_is_told_to_change_no_row_ends_the_doubt() -> None:
 def test_partition_that_came_and_went_stays_a_doubt_until_the_stream_has_passed_the_look() -> None:
     """I8: what says so is a change of it, which comes once."""
     told = Told(ROOT)
-    told.watched.stream_facts.announce_partition(PARTITION.relation_id, ORDERS)
+    told.watched.stream_facts.note_partition_change(PARTITION.relation_id, ORDERS)
     told.see(ROOT)
     told.see(ROOT)
-    assert told.watched.stream_facts.has_partition(ORDERS, {PARTITION.relation_id})
+    assert told.watched.stream_facts.has_used_partition(ORDERS, {PARTITION.relation_id})
     assert told.told(10**6)
 
 
@@ -198,16 +198,16 @@ def test_partition_that_came_and_went_is_no_doubt_about_a_copy_that_begins_behin
 ) -> None:
     """Else each copy would be called stale as it is read, for ever; a table that is current meanwhile is not spared."""
     told = Told(ROOT)
-    told.watched.stream_facts.announce_partition(PARTITION.relation_id, ORDERS)
+    told.watched.stream_facts.note_partition_change(PARTITION.relation_id, ORDERS)
     told.see(ROOT)
     assert told.told(10**6)
-    told.watched.stream_facts.with_empty_partitions(replace(told.tracker.progress.tables[ORDERS], state=state))
+    told.watched.stream_facts.with_unused_partitions(replace(told.tracker.progress.tables[ORDERS], state=state))
     told.see(ROOT)
     assert bool(told.told(10**6)) == is_told_again
 
 
 def test_partitions_are_known_by_their_root() -> None:
     facts = Told(ROOT, PARTITION).watched.stream_facts
-    assert facts.has_partition(ORDERS, {PARTITION.relation_id, 1})
-    assert not facts.has_partition(ORDERS, {ORDERS, 1})
-    assert not facts.has_partition(ITEMS, {PARTITION.relation_id})
+    assert facts.has_used_partition(ORDERS, {PARTITION.relation_id, 1})
+    assert not facts.has_used_partition(ORDERS, {ORDERS, 1})
+    assert not facts.has_used_partition(ITEMS, {PARTITION.relation_id})

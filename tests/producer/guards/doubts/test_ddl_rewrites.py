@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from walbridge.producer.guards.doubts.told_rewrites import ToldRewrites
+from walbridge.producer.guards.doubts.ddl_rewrites import DdlRewrites
 from walbridge.producer.postgres.facts import TableFile, TableStorage
 
 TABLE = 16_400
 FIRST = TableFile(TABLE, 1, 5, 2)
 
 
-def told(*files: tuple[int, int]) -> ToldRewrites:
-    rewrites = ToldRewrites()
+def told(*files: tuple[int, int]) -> DdlRewrites:
+    rewrites = DdlRewrites()
     for before, now in files:
         rewrites.begin(TABLE, before)
         assert rewrites.end(TABLE, now)
@@ -41,7 +41,7 @@ def test_column_that_came_on_the_way_is_not_explained() -> None:
 
 
 def test_command_that_ends_with_the_same_file_or_was_not_told_to_rewrite_explains_nothing() -> None:
-    rewrites = ToldRewrites()
+    rewrites = DdlRewrites()
     assert not rewrites.end(TABLE, 2)
     rewrites.begin(TABLE, 2)
     assert not rewrites.end(TABLE, 2)
@@ -81,7 +81,7 @@ def test_labels_that_became_texts_are_explained_where_they_are_called_as_they_we
     known: set[str], now: set[str], expected: bool
 ) -> None:
     """I8: one that came since may have been renamed before it became a text. Of a type that is gone nobody knows."""
-    rewrites = ToldRewrites()
+    rewrites = DdlRewrites()
     rewrites.begin(TABLE, 1, frozenset({7}))
     assert rewrites.end(TABLE, 2)
     after = replace(FIRST, file=2)

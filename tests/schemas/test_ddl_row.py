@@ -9,33 +9,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walbridge.schemas.told_ddl import (
+from walbridge.schemas.ddl_row import (
     DROP,
     END,
     FORMAT,
     PARTITIONS,
     REWRITE,
     Attached,
-    ToldDdl,
+    DdlRow,
     is_ddl_table,
-    parse_told,
+    parse_ddl_row,
 )
 
 REWRITTEN = {"v": 1, "event": REWRITE, "tag": "ALTER TABLE", "relation": 7, "file": 9, "reason": 4, "ancestors": [5]}
 TYPED = {"is_plain": True, "types": [[1, 23, -1]]}
-ROWS: list[tuple[dict[str, Any], ToldDdl]] = [
-    (REWRITTEN, ToldDdl(REWRITE, 7, frozenset({5, 7}), 9)),
-    (REWRITTEN | {"reason": 8}, ToldDdl(REWRITE, 7, frozenset({5, 7}), 9, keeps_values=True)),
-    (REWRITTEN | {"reason": 12}, ToldDdl(REWRITE, 7, frozenset({5, 7}), 9)),
-    (REWRITTEN | TYPED, ToldDdl(REWRITE, 7, frozenset({5, 7}), 9, is_plain=True, types=frozenset({(1, 23, -1)}))),
-    (REWRITTEN | TYPED | {"is_plain": None}, ToldDdl(REWRITE, 7, frozenset({5, 7}), 9, types=frozenset({(1, 23, -1)}))),
+ROWS: list[tuple[dict[str, Any], DdlRow]] = [
+    (REWRITTEN, DdlRow(REWRITE, 7, frozenset({5, 7}), 9)),
+    (REWRITTEN | {"reason": 8}, DdlRow(REWRITE, 7, frozenset({5, 7}), 9, keeps_values=True)),
+    (REWRITTEN | {"reason": 12}, DdlRow(REWRITE, 7, frozenset({5, 7}), 9)),
+    (REWRITTEN | TYPED, DdlRow(REWRITE, 7, frozenset({5, 7}), 9, is_plain=True, types=frozenset({(1, 23, -1)}))),
+    (REWRITTEN | TYPED | {"is_plain": None}, DdlRow(REWRITE, 7, frozenset({5, 7}), 9, types=frozenset({(1, 23, -1)}))),
     (
         REWRITTEN | {"made_casts": [[600001, 25]]},
-        ToldDdl(REWRITE, 7, frozenset({5, 7}), 9, made_casts=frozenset({(600001, 25)})),
+        DdlRow(REWRITE, 7, frozenset({5, 7}), 9, made_casts=frozenset({(600001, 25)})),
     ),
-    (REWRITTEN | {"reason": 6, "is_plain": True}, ToldDdl(REWRITE, 7, frozenset({5, 7}), 9)),
-    ({"v": 1, "event": END, "relation": 7, "file": 10}, ToldDdl(END, 7, file=10)),
-    ({"v": 1, "event": DROP, "relations": [3, 4]}, ToldDdl(DROP, gone=frozenset({3, 4}))),
+    (REWRITTEN | {"reason": 6, "is_plain": True}, DdlRow(REWRITE, 7, frozenset({5, 7}), 9)),
+    ({"v": 1, "event": END, "relation": 7, "file": 10}, DdlRow(END, 7, file=10)),
+    ({"v": 1, "event": DROP, "relations": [3, 4]}, DdlRow(DROP, gone=frozenset({3, 4}))),
     (
         {
             "v": 1,
@@ -45,25 +45,25 @@ ROWS: list[tuple[dict[str, Any], ToldDdl]] = [
             "attached": [{"relation": 8, "is_empty": True}],
             "detached": [9],
         },
-        ToldDdl(PARTITIONS, 7, frozenset({7}), attached=(Attached(8, True),), gone=frozenset({9})),
+        DdlRow(PARTITIONS, 7, frozenset({7}), attached=(Attached(8, True),), gone=frozenset({9})),
     ),
 ]
 
 
 @pytest.mark.parametrize(("row", "expected"), ROWS)
-def test_row_says_what_the_command_did(row: dict[str, Any], expected: ToldDdl) -> None:
-    assert parse_told(json.dumps(row)) == expected
+def test_row_says_what_the_command_did(row: dict[str, Any], expected: DdlRow) -> None:
+    assert parse_ddl_row(json.dumps(row)) == expected
 
 
 @pytest.mark.parametrize("row", [REWRITTEN | {"v": FORMAT + 1}, REWRITTEN | {"event": "login"}, {"v": 1}, [], 7, None])
 def test_row_of_newer_code_or_without_sense_is_left_out(row: object) -> None:
     """A look at the catalogue finds what it would have told."""
-    assert parse_told(json.dumps(row)) is None
+    assert parse_ddl_row(json.dumps(row)) is None
 
 
 @given(st.text() | st.recursive(st.none() | st.integers() | st.text(), lambda of: st.lists(of)).map(json.dumps))
 def test_any_text_is_read_or_left_out(text: str) -> None:
-    assert parse_told(text) is None
+    assert parse_ddl_row(text) is None
 
 
 @given(
@@ -73,8 +73,8 @@ def test_any_text_is_read_or_left_out(text: str) -> None:
     )
 )
 def test_row_whose_fields_are_others_is_read_or_left_out(others: dict[str, Any]) -> None:
-    told = parse_told(json.dumps(REWRITTEN | others))
-    assert told is None or isinstance(told, ToldDdl)
+    told = parse_ddl_row(json.dumps(REWRITTEN | others))
+    assert told is None or isinstance(told, DdlRow)
 
 
 def test_only_the_table_of_that_schema_and_name_holds_rows_about_ddl() -> None:

@@ -1,6 +1,8 @@
-"""Whether the server sends of a table what it would send to a new session: it may still use an older publication.
+"""Whether this session's walsender knows a table as the publications publish it now.
 
-In: the catalogue, and what tables are known to have been when the session began. Out: yes or no, before a copy begins.
+A walsender caches what it publishes of each table, and some versions keep that after the publication or the partitions
+were altered. In: the catalogue, and what was seen when the session began. Out: whether a copy may begin in this
+session.
 """
 
 from walbridge.producer.batch.progress import ProgressTracker
@@ -14,15 +16,16 @@ from walbridge.schemas.control.table_progress import CURRENT, TableProgress
 from walbridge.schemas.settings import Settings
 
 
-class SentChanges:
-    """One for each session."""
+class WalsenderCache:
+    """Asks for the tables of one session."""
 
     def __init__(self, settings: Settings, connection: SqlConnection, tables: Tables, tracker: ProgressTracker) -> None:
         self._publications = settings.postgres.publication_names
         self._connection, self._tables, self._tracker = connection, tables, tracker
 
-    def has_partitions_of(self, table: TableProgress) -> bool:
-        """Whether this session sends changes of all partitions of a root as the root's, of the storage told.
+    def knows_partitions_of(self, table: TableProgress) -> bool:
+        """Whether the walsender sends the changes of all partitions that ``table.storage`` lists under their root's
+        name.
 
         Raises:
             RetryableError: Postgres is away.
@@ -33,8 +36,8 @@ class SentChanges:
         tree = frozenset((file.relation_id, file.joined) for file in below)
         return self._tables.partition_sessions.knows(table.relation_id, tree, insert_lsn(self._connection))
 
-    def is_as_published(self, table: TableProgress) -> bool:
-        """Whether this session sends what publications publish of a table by now, by the membership told.
+    def knows_membership_of(self, table: TableProgress) -> bool:
+        """Whether the walsender sends what the publications publish of the table by now, as ``table.membership`` says.
 
         Raises:
             RetryableError: Postgres is away.

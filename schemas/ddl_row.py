@@ -1,10 +1,10 @@
-"""DDL that the source tells as rows: what they are in Postgres, and what each says.
+"""DDL rows: what our event triggers write about each DDL command (``walbridge/ddl_trigger.py``), read back.
 
-In: the text of a row, which an event trigger of ours wrote (``walbridge/ddl_trigger.py``). Out: what a DDL command did,
-as of its place in the stream: the row is of the command's own transaction, and of its savepoint. Pure.
+In: the text of such a row. Out: what the command did, at this position of the stream: the row was written in the
+command's own transaction and savepoint. Pure.
 
-A row is an addition: what none tells is found by looks at the catalogue, as without the trigger. So a row that cannot
-be read is left out, and one of newer code, too.
+DDL rows only add to the looks at the catalogue, which find the same later. So a row that this code cannot read, as one
+of newer code, is left out.
 """
 
 import json
@@ -25,7 +25,7 @@ _TYPES_ONLY, _ACCESS_METHOD_ONLY = 4, 8
 """``AT_REWRITE_COLUMN_REWRITE``, ``AT_REWRITE_ACCESS_METHOD`` and no other bit of ``event_trigger.h``. For the latter
 rows are written anew as they are."""
 Types = frozenset[tuple[int, int, int]]
-"""Of columns: number, type, its modifier."""
+"""For each column: attribute number, type oid, type modifier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,14 @@ class Attached:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldDdl:
-    """One row.
+class DdlRow:
+    """What one DDL row says.
 
-    ``relation_id``: what the command was of. ``tables``: with its parents, all the way up. ``file``: where the table
-    lies, before a rewrite or at the end of a command. ``keeps_values``: a rewrite that cannot change a row.
-    ``is_plain``: it does nothing but cast columns to other types as Postgres does by itself. ``types``: of its columns
-    behind the command, where that is told. ``made_casts``: from one type to another, which Postgres does not bring
-    along, to types that columns have then, or their elements; None where that is not told. ``gone``: relations that
-    were dropped or detached.
+    ``relation_id``: the table of the command. ``tables``: that table and its ancestors. ``file``: the table's file node
+    before a rewrite, or at the end of a command. ``keeps_values``: the rewrite cannot change a row. ``is_plain``: the
+    command only casts columns, as Postgres does without USING. ``types``: the columns' types after the command, where
+    the row has them. ``made_casts``: casts that somebody created to types, or element types, of these columns, each as
+    source and target; None where the row does not say. ``gone``: relations that were dropped or detached.
     """
 
     event: str
@@ -65,8 +64,8 @@ def is_ddl_table(namespace: str, name: str) -> bool:
     return (namespace, name) == (DDL_SCHEMA, DDL_TABLE)
 
 
-def parse_told(text: str) -> ToldDdl | None:
-    """What a row says; None where this code does not read it."""
+def parse_ddl_row(text: str) -> DdlRow | None:
+    """Parse the text of a DDL row; None where this code cannot read it."""
     try:
         row = json.loads(text)
         return _parsed(row) if isinstance(row, dict) and row.get("v") == FORMAT else None
@@ -74,15 +73,15 @@ def parse_told(text: str) -> ToldDdl | None:
         return None
 
 
-def _parsed(row: Mapping[str, Any]) -> ToldDdl | None:
+def _parsed(row: Mapping[str, Any]) -> DdlRow | None:
     event = row["event"]
     if event == DROP:
-        return ToldDdl(DROP, gone=_ids(row["relations"]))
+        return DdlRow(DROP, gone=_ids(row["relations"]))
     if event not in (REWRITE, END, PARTITIONS):
         return None
     relation_id = int(row["relation"])
     if event == END:
-        return ToldDdl(END, relation_id, file=int(row["file"]), types=_types(row))
+        return DdlRow(END, relation_id, file=int(row["file"]), types=_types(row))
     tables = _ids(row["ancestors"]) | {relation_id}
     if event == REWRITE:
         reason = int(row["reason"])
@@ -90,9 +89,9 @@ def _parsed(row: Mapping[str, Any]) -> ToldDdl | None:
         keeps = reason == _ACCESS_METHOD_ONLY
         made = _casts(row["made_casts"]) if "made_casts" in row else None
         file, types = int(row["file"]), _types(row)
-        return ToldDdl(REWRITE, relation_id, tables, file, keeps, is_plain=is_plain, types=types, made_casts=made)
+        return DdlRow(REWRITE, relation_id, tables, file, keeps, is_plain=is_plain, types=types, made_casts=made)
     attached = tuple(Attached(int(each["relation"]), each["is_empty"] is True) for each in row["attached"])
-    return ToldDdl(PARTITIONS, relation_id, tables, attached=attached, gone=_ids(row["detached"]))
+    return DdlRow(PARTITIONS, relation_id, tables, attached=attached, gone=_ids(row["detached"]))
 
 
 def _ids(found: Any) -> frozenset[int]:
