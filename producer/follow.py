@@ -81,7 +81,7 @@ def follow_once(
     spool.clear()
     watch = _opened_watch(settings, connection, parts)
     # The watch compares what was asked for before.
-    parts.out.tracker.stream_with(options if told is None else options | {DDL_OPTION: str(told)})
+    parts.out.tracker.remember_stream_options(options if told is None else options | {DDL_OPTION: str(told)})
     postgres = settings.postgres
     with ReplicationStream(
         source.walsender(), progress.slot, postgres.status_interval_ms, postgres.silence_timeout_ms
@@ -104,7 +104,7 @@ def follow_once(
             metrics.watch_copies(lambda: copies.progress.standings)
             with _noting_lost(parts):
                 if watch.leave_first:
-                    of_session.cuts.leave_unasked()
+                    of_session.cuts.drop_unasked()
                 Session(of_session).run(lambda: _should_stop(source, waits))
 
 

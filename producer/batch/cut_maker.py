@@ -25,7 +25,7 @@ from walbridge.schemas.position import Lsn, Position
 log = structlog.get_logger()
 
 WAIT_S = 5.0
-"""The step of a copy waits so long at most: a source may empty tables all the time."""
+"""How long a step of a copy waits at most: a source may truncate tables all the time."""
 
 
 class Watch(Protocol):
@@ -41,17 +41,17 @@ class Watch(Protocol):
         """Look before a cut that ends a batch."""
 
     def is_renamed_at(self, lsn: Lsn) -> bool:
-        """Whether a table has another name or other columns than were told, and nothing comes so after ``lsn``."""
+        """Whether a table has a new name or new columns, with which all changes after ``lsn`` are made."""
 
     def may_be_explained(self, end: Lsn, received: Lsn) -> bool:
-        """Whether what the stream brings next may spare a cut that ends at ``end`` to call a table stale."""
+        """Whether a message that is still to come may explain a doubt, so that a cut at ``end`` should wait for it."""
 
     @property
     def doubts(self) -> Sized:
-        """Tables of which the next cut has to say that they are not current."""
+        """Tables that the next cut has to call stale."""
 
     def take_dropped(self, lsn: Lsn) -> set[int]:
-        """Tables of which nothing comes after ``lsn``; told once."""
+        """The tables that left, of which no change comes after ``lsn``. Each is returned once."""
 
 
 class Prepared(Protocol):
@@ -59,17 +59,19 @@ class Prepared(Protocol):
 
     @property
     def oldest_prepared_lsn(self) -> Lsn | None:
-        """From here on nothing may be confirmed; None where there is none."""
+        """LSN of the first prepare record without an end, at or beyond which nothing may be confirmed; None where there
+        is none."""
 
 
 class TablesAtCut(Protocol):
-    """What a cut says of tables, and what becomes of them then (``session/parts.py``)."""
+    """The session's part in what a cut says of tables (``session/parts.py``)."""
 
-    def end_at(self, lsn: Lsn) -> None:
-        """The open batch is about to end there, outside of transactions."""
+    def before_cut_at(self, lsn: Lsn) -> None:
+        """The open batch is about to end at this LSN, outside of transactions: add what its cut has to say of
+        tables."""
 
     def drop(self, relation_id: int) -> None:
-        """The cut that was made just now says that this table is followed no more."""
+        """The open batch's cut says that this table is not followed any more."""
 
 
 class CutMaker:
@@ -92,8 +94,8 @@ class CutMaker:
         self._watch = watch
         self._prepared = prepared
         self._tables_at_cut = tables_at_cut
-        self._ended: Lsn | None = None
-        """End of the last whole transaction, also of one without published changes, which ends no batch."""
+        self._last_end_lsn: Lsn | None = None
+        """End LSN of the last whole transaction, even if none of its changes was published."""
         self.last_cut_s = time.monotonic()
         self._waits_since_s = math.inf
 
@@ -103,7 +105,7 @@ class CutMaker:
         Args:
             tell: given the batch that holds its last part.
         """
-        self._ended = commit.end_lsn
+        self._last_end_lsn = commit.end_lsn
         out = self._out
         if not out.is_open:
             split = out.tracker.progress.split
@@ -124,28 +126,29 @@ class CutMaker:
         """End the open batch, if there is one; the caller is between Postgres transactions.
 
         Args:
-            may_wait: leave it open for a moment where a table would be called stale that may not be so.
+            may_wait: leave the batch open for a moment if the stream may still explain a doubt about a table.
         """
         if not self._out.is_open:
             return
         end_lsn = self._out.batch.end_lsn
         if end_lsn is None or self._look(end_lsn, may_wait=may_wait and self._out.may_stay_open):
-            self.close_looked()
+            self.close_without_look()
 
-    def close_looked(self) -> None:
-        """End the open batch, where a look was taken since the stream was received up to its end."""
+    def close_without_look(self) -> None:
+        """End the open batch. The caller has looked at the source since the stream was received up to the batch's
+        end."""
         kill_point("produce:before-commit")
         if (end_lsn := self._out.batch.end_lsn) is not None:
             # First: what is said of tables that leave at this LSN goes into this very cut.
-            self._end_at(end_lsn)
+            self._add_table_changes(end_lsn)
         self._bound_floor()
         self._out.close(None)
         self._after_cut()
 
-    def is_ready(self) -> bool:
-        """End what is open, and look, so that a batch may begin and end where the stream is.
+    def prepare_step(self) -> bool:
+        """End the open batch and look at the source, so that a step of a copy can be a batch of its own.
 
-        False where that is to wait for a moment, as in ``close``.
+        Returns False where the step has to wait for a moment, for the reason given in ``close``.
         """
         now_s = time.monotonic()
         self._waits_since_s = min(self._waits_since_s, now_s)
@@ -157,14 +160,14 @@ class CutMaker:
         return True
 
     def _look(self, end: Lsn, *, may_wait: bool) -> bool:
-        """Look before a cut that ends there; False where it is to wait instead."""
-        if may_wait and self._waits(end):
+        """Look at the source before a cut at ``end``; False where the cut has to wait instead."""
+        if may_wait and self._should_wait(end):
             return False
         self._watch.look_before_cut()
-        return not (may_wait and self._waits(end))
+        return not (may_wait and self._should_wait(end))
 
-    def _waits(self, end: Lsn) -> bool:
-        """Whether what the stream brings next may spare a cut that ends there to call a table stale."""
+    def _should_wait(self, end: Lsn) -> bool:
+        """Whether a cut at ``end`` has to wait for what may still explain a doubt."""
         return self._watch.may_be_explained(end, self._stream.received)
 
     def split(self, begin: Begin, split: Split) -> None:
@@ -173,7 +176,7 @@ class CutMaker:
         batch.commit_lsn, batch.commit_time_us = begin.final_lsn, begin.commit_time_us
         if batch.end_lsn is None:
             # Unpublished transactions before this one are done too: a resume would refuse their changes.
-            batch.end_lsn = self._ended
+            batch.end_lsn = self._last_end_lsn
         self._out.close(split)
         kill_point("produce:split")
         self.last_cut_s = time.monotonic()
@@ -181,12 +184,16 @@ class CutMaker:
         self._stream.keep_alive()
         self._out.begin_transaction()
 
-    def idle_cut(self, *, asked: bool = False) -> None:
+    def idle_cut(self, *, is_requested: bool = False) -> None:
         """Commit a cut without rows up to what the server has decoded, if one is due and no batch is open.
 
-        Where the server has nothing new, its catalogue may have: the stream tells of a commit before that shows it.
+        Even if the WAL has not grown the catalogue may show something new, since a commit is in the WAL before the
+        catalogue shows it.
+
+        Args:
+            is_requested: the server asked for a reply, so do not wait for the interval.
         """
-        due = asked or (time.monotonic() - self.last_cut_s) * 1000 >= self._idle_interval_ms
+        due = is_requested or (time.monotonic() - self.last_cut_s) * 1000 >= self._idle_interval_ms
         if self._out.is_open or not due:
             return
         received, end_lsn = self._stream.received, self._out.tracker.end_lsn
@@ -198,16 +205,16 @@ class CutMaker:
         if self._out.tracker.progress.split is not None:
             return  # a complete cut would hold half a transaction, and progress would forget how much
         self._watch.look()  # without a publication the stream is silent, and this cut would confirm it
-        # A TRUNCATE that is on its way may explain what the look found: the next idle cut says it else.
-        if self._waits(self._stream.received):
+        # A TRUNCATE that is on its way may explain what the look found. If none does, the next idle cut tells it.
+        if self._should_wait(self._stream.received):
             return
         self._commit_without_rows(self._stream.received)
         self._after_cut()
 
-    def leave_unasked(self) -> None:
-        """Before anything comes: tables of which nothing was asked for leave in a cut of their own.
+    def drop_unasked(self) -> None:
+        """Before the stream begins: drop the tables that this session's publications do not have, in a cut of its own.
 
-        A cut that ends inside a transaction could not say it, and a session after that would not find it (I8).
+        A cut that ends inside a transaction could not tell it, and the session after that would not find it (I8).
         """
         self._commit_without_rows(self._out.tracker.end_lsn)
         self.last_cut_s = time.monotonic()  # nothing more may be confirmed than before
@@ -215,7 +222,7 @@ class CutMaker:
     def _commit_without_rows(self, end_lsn: Lsn) -> None:
         self._out.open()
         self._out.batch.end_lsn = end_lsn
-        self._end_at(end_lsn)
+        self._add_table_changes(end_lsn)
         self._bound_floor()
         self._out.close(None)
 
@@ -225,14 +232,14 @@ class CutMaker:
         received = self._stream.received
         self._out.tracker.floor_max = received if held is None else min(received, held)
 
-    def _end_at(self, lsn: Lsn) -> None:
+    def _add_table_changes(self, lsn: Lsn) -> None:
         self._drop(lsn)
-        self._tables_at_cut.end_at(lsn)
+        self._tables_at_cut.before_cut_at(lsn)
 
     def _drop(self, lsn: Lsn) -> None:
-        """Mark the tables that left the publication and of which nothing comes after ``lsn``: this cut says so.
+        """Add a ``dropped`` barrier for each table that left the publication and has no change after ``lsn``.
 
-        All that committed before ``lsn`` is in this cut or an earlier one, so none of their events is behind this
+        All that committed before ``lsn`` is in this cut or an earlier one, so no event of these tables follows the
         barrier, and none is in a transaction that is open now.
         """
         for record in self._tables.versions.newest(self._watch.take_dropped(lsn)):
@@ -250,6 +257,6 @@ class CutMaker:
     def _after_cut(self) -> None:
         self.last_cut_s = time.monotonic()
         kill_point("produce:before-confirm")
-        # Only here, behind Kafka's commit: Postgres removes the WAL before it, and nobody could ask for it again (I1).
+        # Only here, after Kafka's commit: Postgres removes the WAL before it, and nobody could ask for it again (I1).
         self._stream.confirm(self._out.tracker.confirmable_lsn)
         kill_point("produce:confirmed")

@@ -59,17 +59,17 @@ class OpenBatch:
         self.ts_ms = b""
         """Envelope ``ts_ms``, encoded once a batch."""
         self.plain_tails: dict[str, bytes] = {}
-        """By op: the envelope of a plain row from behind its ordinal on."""
+        """By op: the end of a plain row's envelope, after its ordinal."""
         self._origin_lsn = NULL
         self.record_limit = record_limit(settings)
-        """Of a row with its key: a larger one is refused before any part of it is queued."""
+        """The most bytes of one record; a larger row is refused before any record of it is queued."""
         self.plain_limit = self.record_limit // 2
-        """So large a value passes with any key, whose columns it holds as well."""
+        """A value up to this size fits with any key, since it contains the key's columns."""
         self.bytes_max = settings.producer.batch_bytes_max
         self.age_max_s = settings.producer.transaction_timeout_ms / 4000
-        """A quarter of what Kafka waits: so old it ends, also inside a transaction that goes on without rows."""
+        """A quarter of Kafka's transaction timeout: at this age the batch ends, even inside a transaction."""
         self.split_rows = 0
-        """At so many rows, or bytes, the batch ends inside the open transaction."""
+        """At this many rows, or ``split_bytes``, the batch ends inside the open transaction."""
         self.split_bytes = 0
         self._rows_before = self._dropped_before = 0
         self.is_open = False
@@ -113,17 +113,17 @@ class OpenBatch:
             return
         self._publisher.send(writer.topic, key, None)
         if writer is not self._writer:
-            self._enter(writer)
+            self._begin_table(writer)
         self._table.row_count += 1
         self.batch.row_count += 1
 
     def send_plain(
         self, writer: RecordWriter, key: bytes | None, value: bytes, headers: Headers = None, partition: int = -1
     ) -> None:
-        """The same, as its parts."""
+        """Queue one row, given as the parts of its record."""
         self._publisher.send(writer.topic, key, value, headers, partition)
         if writer is not self._writer:
-            self._enter(writer)
+            self._begin_table(writer)
         self._table.row_count += 1
         batch = self.batch
         batch.row_count += 1
@@ -131,12 +131,12 @@ class OpenBatch:
         batch.byte_count += len(value)
 
     def copied_source(self, lsn: Lsn) -> TransactionSource:
-        """Of events of a copy at this LSN: of no transaction, and of this moment."""
+        """``source`` of copied rows at this LSN: they belong to no transaction, and have the time of now."""
         source = TransactionSource.of(lsn, _now_us(), None, None)
         return source.in_sequence(None, lsn) if self._settings.topics.source_sequence else source
 
     def send_copied(self, writer: RecordWriter, row: bytes, source: TransactionSource, part: bytes) -> None:
-        """Queue a copied row, which is TupleData; ``part``: the table's of its ``source``.
+        """Queue a copied row, given as TupleData; ``part``: the table's part of its ``source``.
 
         Raises:
             UnfitRow: it is too large.
@@ -151,7 +151,7 @@ class OpenBatch:
             self.send_plain(writer, *encoded)
 
     def send_encoded(self, writer: RecordWriter, rows: Sequence[EncodedRow], end: bytes) -> None:
-        """Queue rows whose values have this end in common.
+        """Queue encoded rows; ``end`` is appended to the value of each.
 
         Raises:
             UnfitRow: one of them is too large; none is queued.
@@ -163,33 +163,33 @@ class OpenBatch:
         self.refuse_too_large(writer, (KafkaRecord(key, value + end) for key, value in large))
         self._publisher.send_rows(writer.topic, rows, end)
         if writer is not self._writer:
-            self._enter(writer)
+            self._begin_table(writer)
         self._table.row_count += len(rows)
         batch = self.batch
         batch.row_count += len(rows)
         batch.byte_count += len(rows) * len(end) + sum([len(value) for _, value in rows])
 
     def send_to_all_partitions(self, writer: RecordWriter, record: KafkaRecord) -> None:
-        """Queue a truncate: its order must hold for every reader."""
+        """Queue a record for every partition, as a truncate: every reader needs it in its order."""
         for partition in range(writer.relation.partition_count):
             self.send_plain(writer, record.key, record.value or b"", record.headers, partition)
 
-    def _enter(self, writer: RecordWriter) -> None:
-        """Rows of another relation version than the last one's."""
+    def _begin_table(self, writer: RecordWriter) -> None:
+        """The next rows are of another relation version than the last one."""
         self._writer = writer
         self._table = self.batch.table(writer.relation.table.relation_id, writer.topic)
         if writer.relation.schema_id not in self._table.schema_ids:
             self._table.schema_ids.append(writer.relation.schema_id)
 
     def add_barrier(self, writer: RecordWriter, kind: str, position: Position) -> None:
-        """A place that no fold may cross; those that begin a schema name it."""
+        """Add a barrier, which no fold may cross. ``copy_begin`` and ``shape`` name the schema that begins there."""
         schema_id = writer.relation.schema_id if kind in ("copy_begin", "shape") else None
         relation = writer.relation
         self.batch.add_barrier(relation.table.relation_id, relation.topic, Barrier(kind, position, schema_id))
 
     def drop_table(self, relation: RelationRecord, position: Position, state: str, why: str | None = None) -> None:
-        """Say with a barrier that nothing more of this table comes, and let the next progress say why. One that is
-        stale waits for its operator: a name in its record would have it copied by the next session."""
+        """Add a ``dropped`` barrier: no more events of this table come. The next progress says why. A stale table waits
+        for its operator, so its record gets no name: with one, the next session would copy it."""
         relation_id = relation.table.relation_id
         known = self.tracker.progress.tables.get(relation_id, TableProgress(relation_id, state, relation.topic))
         name = None if state == STALE else known.name
@@ -197,13 +197,13 @@ class OpenBatch:
         self.leave_table(relation, position, after)
 
     def leave_table(self, relation: RelationRecord, position: Position, after: TableProgress) -> None:
-        """The same; ``after``: the table's record."""
+        """Add a ``dropped`` barrier, and let the next progress have this record of the table."""
         self.batch.add_barrier(after.relation_id, relation.topic, Barrier("dropped", position))
         self.batch.dropped[after.relation_id] = after
 
     def begin_transaction(self) -> None:
-        """Set the size at which this transaction is split: only one that adds as much as a whole batch may hold
-        is split, so a smaller one never is, whatever the batch held before."""
+        """Set the size at which this transaction is split. Only a transaction that itself adds as much as a whole batch
+        may hold is split, whatever the batch held before it."""
         held = self.batch if self.is_open else Batch()
         self._rows_before, self._dropped_before = held.row_count, len(held.dropped)
         self.split_rows = held.row_count + self._limits.batch_rows_max
@@ -220,7 +220,7 @@ class OpenBatch:
         )
 
     @property
-    def holds_part(self) -> bool:
+    def holds_part_of_transaction(self) -> bool:
         """Something in the batch came after the last whole transaction."""
         return self.batch.row_count > self._rows_before or len(self.batch.dropped) > self._dropped_before
 
@@ -231,15 +231,15 @@ class OpenBatch:
 
     @property
     def is_full(self) -> bool:
-        """A limit is reached: it ends at the next boundary between transactions."""
-        return self._holds(1) or self.age_s * 1000 >= self._limits.batch_ms_max
+        """Whether a limit is reached, so that the batch ends at the next boundary between transactions."""
+        return self._reaches_limits(1) or self.age_s * 1000 >= self._limits.batch_ms_max
 
     @property
     def may_stay_open(self) -> bool:
-        """One that is full has room for what comes in a moment."""
-        return not self._holds(2) and self.age_s < self.age_max_s
+        """Whether a full batch may stay open for a moment: it holds less than twice the limits."""
+        return not self._reaches_limits(2) and self.age_s < self.age_max_s
 
-    def _holds(self, times: int) -> bool:
+    def _reaches_limits(self, times: int) -> bool:
         batch, limits = self.batch, self._limits
         return (
             batch.row_count >= limits.batch_rows_max * times

@@ -57,12 +57,12 @@ class Batch:
     commit_lsn: Lsn | None = None
     commit_time_us: int | None = None
     end_lsn: Lsn | None = None
-    """Of the last whole transaction."""
+    """End LSN of the last whole transaction in the batch."""
     opened_s: float = 0.0
     dropped: dict[int, TableProgress] = field(default_factory=dict)
-    """Tables that are followed no more from here on, by relation id."""
+    """By relation id, tables that are not followed any more, with their new records of progress."""
     last_message_lsn: Lsn | None = None
-    """Of the last logical message outside of transactions."""
+    """LSN of the last logical message outside of transactions."""
     boundaries: list[tuple[bytes, bytes]] = field(default_factory=list)
     """Keys and values of what tells where transactions begin and end, in order."""
     barriers_max: int = 0
@@ -87,7 +87,7 @@ class Batch:
         self.barriers_max = max(self.barriers_max, len(barriers))
 
 
-_LEFT = (STALE, QUARANTINED)
+_IN_TROUBLE = (STALE, QUARANTINED)
 _UNKNOWN = TableProgress(0, CURRENT)
 
 
@@ -97,16 +97,16 @@ class ProgressTracker:
     def __init__(self, progress: Progress) -> None:
         self.committed(progress)
         self.floor_max: Lsn | None = None
-        """The floor may not pass it: what is prepared beyond must come again after a restart, though it is done."""
+        """The floor may not pass this LSN: prepared transactions at or beyond it must come again after a restart."""
 
     @property
     def confirmable_lsn(self) -> Lsn:
-        """What Postgres may be told (I1)."""
+        """The LSN that may be confirmed to Postgres (I1)."""
         return self.progress.floor
 
     @property
     def end_lsn(self) -> Lsn:
-        """Of the newest cut."""
+        """End LSN of the newest cut."""
         return self.progress.end_lsn
 
     def close(
@@ -138,7 +138,7 @@ class ProgressTracker:
         return progress, self._cut(batch, progress, ranges, metadata_end_offset, Lsn(end_lsn), complete)
 
     def _floor(self, end_lsn: int) -> Lsn:
-        """It never goes back: the server forwards a START behind it silently."""
+        """The new floor. It never decreases: the server silently moves a START_REPLICATION before it forward."""
         wanted = end_lsn if self.floor_max is None else min(end_lsn, self.floor_max)
         return Lsn(max(wanted, self.progress.floor))
 
@@ -150,12 +150,13 @@ class ProgressTracker:
         now_us: int,
         finished: Iterable[int] | None = None,
     ) -> tuple[Progress, Cut]:
-        """The same inside a copy: incomplete, until ``finished`` names the relations it holds, or had to leave."""
+        """The records that end a batch inside a first copy: the cut is incomplete until ``finished`` names all tables
+        that the copy holds or had to leave."""
         known = {**self.progress.tables, **batch.dropped} if batch.dropped else self.progress.tables
         progress = replace(self.progress, cut_id=self.progress.cut_id + 1, written_at_us=now_us, tables=known)
         if finished is not None:
             # Found in trouble while others were copied: the end of the copy does not mend them.
-            left = {each: known[each] for each in finished if each in known and known[each].state in _LEFT}
+            left = {each: known[each] for each in finished if each in known and known[each].state in _IN_TROUBLE}
             tables = {each: replace(known.get(each, _UNKNOWN), relation_id=each, state=CURRENT) for each in finished}
             progress = replace(progress, state="streaming", tables=tables | left)
         cut = self._cut(batch, progress, ranges, metadata_end_offset, self.end_lsn, finished is not None)
@@ -164,7 +165,7 @@ class ProgressTracker:
     def begin_epoch(
         self, batch: Batch, ranges: Iterable[PartitionRange], metadata_end_offset: int, now_us: int, at: Lsn
     ) -> tuple[Progress, Cut]:
-        """The first cut of an epoch whose tables are copied beside the stream: nothing is in it, nothing before it."""
+        """The first cut of an epoch whose tables are copied beside the stream. It is empty."""
         progress = replace(
             without_beginning(self.progress),
             state="streaming",
@@ -239,7 +240,7 @@ class ProgressTracker:
         tables = {each: table for each, table in self.progress.tables.items() if each != relation_id}
         self.progress = replace(self.progress, tables=tables)
 
-    def stream_with(self, options: Mapping[str, str]) -> None:
+    def remember_stream_options(self, options: Mapping[str, str]) -> None:
         """Let the next records name the options of START_REPLICATION that they came with."""
         own = {
             name: value

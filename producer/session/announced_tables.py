@@ -1,8 +1,8 @@
 """Relation versions as the stream announces them, each made ready for its table's next change.
 
-In: Relations, when a change needs them. Out: versions installed, or why one cannot be followed; and which tables
-were announced since their last change: each is looked at before its next one, since a table that was altered or
-rewritten is announced again.
+In: Relations, when a change needs them. Out: installed versions, or why one cannot be followed; and the tables that
+were announced since their last change. Such a table is looked at before its next change: the server announces a table
+again after it was altered or rewritten.
 """
 
 from walbridge.producer.errors.tables import UnfitTable
@@ -13,20 +13,20 @@ from walbridge.schemas.ddl_row import is_ddl_table
 
 
 class AnnouncedTables:
-    """One for each session."""
+    """The tables that one session announced."""
 
     def __init__(self, followed: FollowedTables, watch: SourceWatch) -> None:
         self._followed, self._watch = followed, watch
         self._announced: set[int] = set()
         self._refused: dict[int, UnfitTable] = {}
-        """Tables that were announced as what cannot be followed: told at their next change."""
+        """Why tables cannot be followed as they were announced last; used at their next change."""
 
     def receive(self, relation: Relation) -> None:
-        """A version of a table, which a change needs next."""
+        """Install a version of a table, which the next change needs."""
         if is_ddl_table(relation.namespace, relation.name):
             return
         relation_id = relation.relation_id
-        self.take_refused(relation_id)
+        self.take_refusal(relation_id)
         try:
             self._followed.install(relation)
         except UnfitTable as reason:
@@ -34,7 +34,7 @@ class AnnouncedTables:
         self._announced.add(relation_id)
 
     def notice(self, relation: Relation) -> None:
-        """A Relation came: that of a partition comes behind its root's, whose next change is one of its rows."""
+        """A Relation came. That of a partition comes right after its root's: the next change is one of its rows."""
         if is_ddl_table(relation.namespace, relation.name):
             return
         self._watch.stream_facts.note_relation(relation.relation_id)
@@ -43,13 +43,13 @@ class AnnouncedTables:
             self._watch.stream_facts.note_partition_change(relation.relation_id, root)
             self._announced.add(root)
 
-    def take(self, relation_id: int) -> bool:
-        """Whether the table was announced since its last change; told once."""
+    def take_announced(self, relation_id: int) -> bool:
+        """Whether the table was announced since its last change; true only once for each announcement."""
         if relation_id not in self._announced:
             return False
         self._announced.discard(relation_id)
         return True
 
-    def take_refused(self, relation_id: int) -> UnfitTable | None:
-        """Why the table cannot be followed as it was announced last, told once."""
+    def take_refusal(self, relation_id: int) -> UnfitTable | None:
+        """Why the table cannot be followed as it was announced last, returned once; None where it can."""
         return self._refused.pop(relation_id, None)

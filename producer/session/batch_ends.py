@@ -13,10 +13,10 @@ from walbridge.schemas.position import Position
 
 
 class BatchEnds:
-    """One for each session.
+    """Ends the batches of one session.
 
     Args:
-        on_splitting: told where a batch ends inside a transaction, before it ends.
+        on_splitting: called with the position at which a batch is about to end inside a transaction.
     """
 
     def __init__(
@@ -31,20 +31,24 @@ class BatchEnds:
         self._out, self._cuts, self._transactions, self._boundaries = out, cuts, transactions, boundaries
 
     def close(self) -> None:
-        """Between transactions, where nothing more has come: what may still explain a doubt is waited for."""
+        """Between transactions, when nothing more has come: close the batch, unless a doubt may still be explained."""
         self._cuts.close(may_wait=True)
 
     def close_if_full(self) -> None:
-        """Between transactions, where what comes may come without a pause for longer than Kafka waits."""
+        """Between transactions: close the batch if it is full. The stream may go on without a pause for longer than
+        Kafka waits."""
         if self._out.is_full:
             self._cuts.close(may_wait=True)
 
-    def end_stalled(self, age_max_s: float) -> None:
-        """Inside a transaction that goes on without rows: Kafka would abort a batch that waits for its end."""
+    def end_if_stalled(self, age_max_s: float) -> None:
+        """Inside a transaction that brings no rows to publish: end the batch, since Kafka would abort one that waits
+        for the transaction's end."""
         out = self._out
         if not out.is_open or not (out.is_full or out.age_s >= age_max_s):
             return
-        if not out.holds_part or not self._transactions.has_changes:  # what it holds may be messages of no transaction
+        if (
+            not out.holds_part_of_transaction or not self._transactions.has_changes
+        ):  # what it holds may be messages of no transaction
             # Else a complete cut would make progress forget how far the split transaction went.
             if out.tracker.progress.split is None:
                 self._cuts.close(may_wait=True)
@@ -53,7 +57,7 @@ class BatchEnds:
             self.split()
 
     def split_if_due(self) -> None:
-        """Inside a transaction, behind a change of it."""
+        """Inside a transaction, after one of its changes: split it if it is too large for the batch."""
         if self._out.is_split_due:
             self.split()
 

@@ -29,8 +29,8 @@ class Changes:
     """Publishes the changes of one session.
 
     Args:
-        drops_on_unknown_value: a table of which a value of a row exists nowhere waits for its operator; else it is
-            copied again, once its row filter and identity fit each other.
+        drops_on_unknown_value: if a row comes without a value that exists nowhere else, its table waits for its
+            operator. Else it is copied again, once its row filter and replica identity fit each other.
     """
 
     def __init__(
@@ -54,14 +54,16 @@ class Changes:
         """Tables that are copied beside the stream; None where none is."""
 
     def followed_part(self, change: Change, transaction: OpenTransaction) -> Change | None:
-        """The part of a change that is of tables that are followed; None where nothing is left."""
+        """The part of a change that is to be published, as only some tables of a TRUNCATE may be; None where there is
+        none."""
         if self.copies is not None and self.copies.whole is not None:
             rest = self._set_aside(change, self.copies.whole, transaction)
             return None if rest is None else self.left_out.followed_part(rest, transaction)
         return self.left_out.followed_part(change, transaction)
 
     def _set_aside(self, change: Change, whole: WholeCopy, transaction: OpenTransaction) -> Change | None:
-        """Without what is of the table that is copied in one piece: that waits for its rows."""
+        """The part of a change that is not of the table being copied in one piece. The other part waits for its
+        rows."""
         relation_id = whole.relation_id
         if isinstance(change, Truncate):
             if relation_id not in change.relation_ids:
@@ -71,8 +73,8 @@ class Changes:
             return replace(change, relation_ids=rest) if rest else None
         if change.relation_id != relation_id:
             return change
-        self._relations.settle(relation_id)
-        reason = None if self.trouble is None else self.trouble.announced.take_refused(relation_id)
+        self._relations.install_due(relation_id)
+        reason = None if self.trouble is None else self.trouble.announced.take_refusal(relation_id)
         if reason is not None:
             whole.failure = reason
         elif whole.failure is None:
@@ -80,14 +82,15 @@ class Changes:
         return None
 
     def publish(self, change: Change, transaction: OpenTransaction) -> None:
-        """Queue the Kafka records that a change becomes. A table that turns out to be in trouble is left before."""
+        """Queue the Kafka records of a change. If its table turns out to be in trouble, it is left before the
+        change."""
         if isinstance(change, Truncate):
             if self.trouble is not None:
-                self.trouble.truncate(change.relation_ids, transaction)
-        elif self._is_left(change.relation_id, transaction):
+                self.trouble.note_truncate(change.relation_ids, transaction)
+        elif self._leave_if_in_doubt(change.relation_id, transaction):
             return
         elif self.trouble is not None:
-            self.trouble.write(change.relation_id, transaction)
+            self.trouble.note_change(change.relation_id, transaction)
         _CHANGES[type(change)](self, change, transaction)
 
     def _row(self, change: Insert | Update | Delete, transaction: OpenTransaction) -> None:
@@ -104,7 +107,7 @@ class Changes:
             self._send(writer, records, transaction)
 
     def _leave(self, writer: RecordWriter, transaction: OpenTransaction, error: ProtocolError | OperatorError) -> None:
-        """A change of which nothing can be published: the table is left before it."""
+        """Leave the table of a change that cannot be published, at the position of that change."""
         at = transaction.position
         if self._drops_on_unknown_value and isinstance(error, UnknownValue):
             self.left_out.drop(writer.relation, at, error)
@@ -121,7 +124,7 @@ class Changes:
 
     def _truncate(self, change: Truncate, transaction: OpenTransaction) -> None:
         for relation_id in change.relation_ids:
-            if self._is_left(relation_id, transaction):
+            if self._leave_if_in_doubt(relation_id, transaction):
                 continue
             writer = self._tables.writers.of(relation_id)
             self._begin(writer, change, transaction)
@@ -130,16 +133,16 @@ class Changes:
             options = truncate_options(change)
             record = writer.truncate(source, transaction.ordinal, self._out.ts_ms, options=options)
             self._out.send_to_all_partitions(writer, record)
-            self._fast_path.forget(relation_id)  # what comes next may be behind it in one transaction
+            self._fast_path.forget(relation_id)  # the next change may follow in the same transaction: ``note_change``
             transaction.count(relation_id, 1)
             transaction.ordinal += 1
 
-    def _is_left(self, relation_id: int, transaction: OpenTransaction) -> bool:
-        self._relations.settle(relation_id)
-        return self.trouble is not None and self.trouble.is_left(relation_id, transaction)
+    def _leave_if_in_doubt(self, relation_id: int, transaction: OpenTransaction) -> bool:
+        self._relations.install_due(relation_id)
+        return self.trouble is not None and self.trouble.leave_if_in_doubt(relation_id, transaction)
 
     def _begin(self, writer: RecordWriter, change: Change, transaction: OpenTransaction) -> None:
-        """Before a change of the table's current version; the first event of a version gets a shape barrier."""
+        """Called before each change that is published: the first event of a version gets a shape barrier."""
         relation_id = writer.relation.table.relation_id
         if self._tables.writers.take_shape_barrier(relation_id):
             self._out.add_barrier(writer, "shape", transaction.position)

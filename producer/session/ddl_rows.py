@@ -50,16 +50,16 @@ class DdlRows:
         """By table: its columns' types as the last DDL row had them. The stream sends no Relation between two commands
         without a change."""
 
-    def is_one(self, change: Change) -> bool:
+    def is_ddl_change(self, change: Change) -> bool:
         """Whether a change is one of our table of DDL rows, and of no other table."""
         if isinstance(change, Truncate):
-            return not [each for each in change.relation_ids if not self._has(each)]  # each is asked for
-        return self._has(change.relation_id)
+            return not [each for each in change.relation_ids if not self._is_ddl_table(each)]  # each is asked for
+        return self._is_ddl_table(change.relation_id)
 
-    def _has(self, relation_id: int) -> bool:
+    def _is_ddl_table(self, relation_id: int) -> bool:
         known = self._is_ours.get(relation_id)
         if known is None:
-            relation = self._relations.wanted(relation_id)
+            relation = self._relations.of_next_change(relation_id)
             if relation is None:
                 return False
             known = self._is_ours[relation_id] = is_ddl_table(relation.namespace, relation.name)
@@ -73,15 +73,15 @@ class DdlRows:
         Raises:
             OperatorError: settings say that a table in doubt stops all.
         """
-        relation = self._relations.wanted(change.relation_id) if isinstance(change, Insert) else None
+        relation = self._relations.of_next_change(change.relation_id) if isinstance(change, Insert) else None
         if not isinstance(change, Insert) or relation is None or (row := _parsed(relation, change)) is None:
             return  # deleting DDL rows says nothing of tables
-        for relation_id, reason in self._left_by(row):
+        for relation_id, reason in self._tables_to_leave(row):
             for record in self._tables.versions.newest([relation_id]):
                 self._out.open()
                 self._trouble.leave(record, transaction.position, reason)
 
-    def _left_by(self, row: DdlRow) -> Iterator[tuple[int, OperatorError]]:
+    def _tables_to_leave(self, row: DdlRow) -> Iterator[tuple[int, OperatorError]]:
         facts, known = self._watch.stream_facts, self._out.tracker.progress.tables
         current = {
             each

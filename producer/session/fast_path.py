@@ -1,9 +1,9 @@
 """The short way for plain changes, which come by the million.
 
-In: frames of a transaction that is published. Out: rows in the open batch, for an Insert or Update that has
-a new tuple only, all of it known, of a relation version that has begun: byte for byte what the general way
-(``changes.py``) makes of it, without a decoded message between. Everything else is left to that, also what is
-large or cannot be read.
+In: frames of a transaction that is published. Out: rows in the open batch, byte for byte as the general way
+(``changes.py``) makes them, but without a decoded message in between. It takes an Insert or Update that has a new tuple
+only, with all values, of a relation version that has had its barrier. Everything else goes the general way, also a row
+that is large or cannot be read.
 """
 
 import struct
@@ -56,8 +56,8 @@ class FastPath:
         transaction = transactions.open
         assert transaction is not None
         source, tail = transaction.source.encoded, out.plain_tails[op]
-        if transaction.tells_more:
-            transaction.event_lsn = wal_start(data)
+        if transaction.has_source_details:
+            transaction.change_lsn = wal_start(data)
             more = transaction.source_of(writer.relation.table.relation_id)
             source, tail = more.encoded, with_block(tail, more.block(transaction.ordinal))
         try:

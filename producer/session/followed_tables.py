@@ -24,20 +24,20 @@ class FollowedTables:
         self._fast_path = fast_path
         self._relation_ids = frozenset(relation_ids)
         self._told: dict[int, Lsn] = {}
-        """By table: the transaction that brought the newest version of it."""
+        """By table: the commit LSN of the transaction that brought its newest version."""
         self._announced: tuple[int, tuple[Lsn, int] | None] = 0, None
-        """The last Relation, and the place of the change that it came before."""
+        """The id of the last Relation, and the place of the change after it (``next_change_place``)."""
 
     def __contains__(self, relation_id: int) -> bool:
         return relation_id in self._relation_ids
 
     def root_of(self, relation_id: int) -> int | None:
-        """Of a Relation that came just now: the followed table that is its root, if it is a partition.
+        """The root of the relation that was announced just now, if that is a partition of a followed table.
 
         The server announces a partition that is published through its root right behind that, before the same change.
         The root's next change goes the general way.
         """
-        at, (before, before_at) = self._transactions.change_at, self._announced
+        at, (before, before_at) = self._transactions.next_change_place, self._announced
         self._announced = relation_id, at
         if at is None or at != before_at or before not in self._relation_ids or relation_id in self._relation_ids:
             return None
@@ -58,12 +58,12 @@ class FollowedTables:
         self._tables.receive(relation, self._relation_ids, begin.xid)
 
     def is_announced_since(self, relation_id: int, lsn: Lsn) -> bool:
-        """Whether a transaction at or above this LSN brought a version of the table: it may be a newer one."""
+        """Whether a transaction that committed at or after this LSN brought a version of the table."""
         told = self._told.get(relation_id)
         return told is not None and told >= lsn
 
     def add(self, relation_id: int) -> None:
-        """Follow the table from here on; it is ready for changes. Its next one goes the general way."""
+        """Follow the table from here on. Its next change goes the general way."""
         self._relation_ids |= {relation_id}
         self._fast_path.forget(relation_id)
 

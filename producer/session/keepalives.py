@@ -1,6 +1,6 @@
 """How a session answers the server's keepalives.
 
-In: a keepalive. Out: how far the WAL was received; a status message, behind a cut where one may move the LSN on.
+In: a keepalive. Out: how far the WAL was received; a status message, after a cut if one may move the LSN on.
 """
 
 import time
@@ -16,7 +16,7 @@ REPLY_INTERVAL_S = 0.2
 
 
 class Keepalives:
-    """One for each session."""
+    """Answers the keepalives of one session."""
 
     def __init__(
         self, stream: ReplicationStream, transactions: TransactionTracker, cuts: CutMaker, ends: BatchEnds
@@ -24,7 +24,7 @@ class Keepalives:
         self._stream, self._transactions, self._cuts, self._ends = stream, transactions, cuts, ends
 
     def receive(self, frame: PrimaryKeepalive) -> None:
-        """One of them."""
+        """Take one keepalive."""
         self._stream.note_received(frame.wal_end)
         is_outside = self._transactions.open is None
         # A server that shuts down waits until all that it sent is confirmed (PostgreSQL walsender.c, WalSndDone):
@@ -33,7 +33,7 @@ class Keepalives:
             self._ends.close()
         if frame.reply_requested and time.monotonic() - self._cuts.last_cut_s >= REPLY_INTERVAL_S:
             if is_outside:
-                self._cuts.idle_cut(asked=True)
+                self._cuts.idle_cut(is_requested=True)
             self._stream.send_status()
         else:
             # The server asks once and then waits: answer after this interval, not only when the next status is due.

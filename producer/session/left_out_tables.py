@@ -1,15 +1,15 @@
-"""Tables whose changes still come and are not published: this pipeline holds no whole copy of them.
+"""Tables whose changes still come and are not published, since this pipeline has no whole copy of them.
 
 In: changes. Out: what remains to be published. Two kinds of table are left out:
 
-- one with a row of which a value is known nowhere (I6). The cut says ``dropped`` at that position, so the lake
-  calls the table stale from there on (I8).
-- one that came after the copy: added to the publication, made again under its name, or back in it
-  after it left. Its rows of before are not in its topic, and a part of a table is no table.
+- A table with a row of which a value is known nowhere (I6). The cut has a ``dropped`` barrier at that position, so the
+  lake calls the table stale from there on (I8).
+- A table that came after the copy: it was added to the publication, made again under its name, or is back after it
+  left. Its earlier rows are not in its topic, and a part of a table is no table.
 
-The table's record of progress says since when and why, in the Kafka transaction of the first cut that
-passes the change at the latest (I7). What is left out takes no ordinal, in any replay (I4): a table is
-followed or left out from one whole transaction on, or from a position that a split counts up to.
+The table's record of progress says since when and why, in the Kafka transaction of the first cut after the change at
+the latest (I7). A change that is left out takes no ordinal, in any replay (I4): a table is followed or left out from
+one whole transaction on, or from a position that a split counts up to.
 """
 
 from collections.abc import Callable
@@ -76,7 +76,7 @@ class LeftOutTables:
         return True
 
     def add(self, relation_id: int) -> None:
-        """Leave out the table, of which progress tells why."""
+        """Leave out the table; its record of progress says why."""
         self._left_out.add(relation_id)
 
     def has(self, relation_id: int) -> bool:
@@ -89,8 +89,8 @@ class LeftOutTables:
         self._left_out.discard(relation_id)
 
     def _leave_out(self, relation_id: int, transaction: OpenTransaction) -> None:
-        """The first change of a table without a copy."""
-        self._relations.settle(relation_id)
+        """Leave out a table without a copy, at its first change."""
+        self._relations.install_due(relation_id)
         tracker = self._out.tracker
         name, tables = self._tables.writers.name_of_foreign(relation_id), tracker.progress.tables
         if relation_id in tables:
@@ -114,7 +114,7 @@ class LeftOutTables:
         )
 
     def drop(self, relation: RelationRecord, position: Position, reason: UnknownValue) -> None:
-        """Nothing of this table is published from here on; the open batch's cut and progress say so."""
+        """Publish nothing more of this table; the open batch's cut and progress say so."""
         table = relation.table
         self._left_out.add(table.relation_id)
         self._followed.drop(table.relation_id)

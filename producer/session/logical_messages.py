@@ -77,14 +77,14 @@ class LogicalMessages:
         self._out.send(self._writer, self._writer.message(message, source, ordinal, self._out.ts_ms))
 
     def publish_outside(
-        self, message: LogicalMessage, sent_us: int, *, ends_lsn: bool, last_commit: Lsn | None = None
+        self, message: LogicalMessage, sent_us: int, *, ends_lsn: bool, last_commit_end: Lsn | None = None
     ) -> bool:
         """Queue a message that is of no transaction; False if it was published before.
 
         Args:
             sent_us: when the server sent it; such a message has no other time.
             ends_lsn: no transaction is open, so all that committed before it is in this batch or an earlier one.
-            last_commit: where that ends, if events tell it.
+            last_commit_end: where that ends, if events tell it.
 
         Raises:
             OperatorError: it lies before a transaction of which a part is published.
@@ -100,8 +100,8 @@ class LogicalMessages:
         self._last_lsn = message.message_lsn
         self._out.open()
         source = TransactionSource.of(message.message_lsn, sent_us, None, None)
-        if last_commit is not None:
-            source = source.in_sequence(last_commit, message.message_lsn)
+        if last_commit_end is not None:
+            source = source.in_sequence(last_commit_end, message.message_lsn)
         self._publish(message, source, OUTSIDE_ORDINAL)
         batch = self._out.batch
         batch.last_message_lsn = message.message_lsn

@@ -60,7 +60,7 @@ class Session:
                     return
                 self._step_copies()
             else:
-                self._ends.end_stalled(PATIENCE_S if should_stop() else self._out.age_max_s)
+                self._ends.end_if_stalled(PATIENCE_S if should_stop() else self._out.age_max_s)
             self._stream.wait(self._wait_s if self._copies is None else min(self._wait_s, self._copies.pause_s))
 
     def receive(self, data: bytes) -> None:
@@ -74,12 +74,12 @@ class Session:
             if out.batch.row_count >= out.split_rows or out.batch.byte_count >= out.split_bytes:
                 self._ends.split()
             return
-        if self._pending.takes is not None:
-            self._pending.takes(data)
+        if self._pending.take_frame is not None:
+            self._pending.take_frame(data)
             return
         message = decode_message(data[XLOG_DATA_HEADER_BYTES:], self._decoders)
         if isinstance(message, Change):
-            if self._ddl.is_one(message):
+            if self._ddl.is_ddl_change(message):
                 if self._transactions.publishes:
                     self._ddl.receive(message, self._transactions.inside())
             elif self._transactions.receive_change(data):
@@ -94,8 +94,8 @@ class Session:
         change = self._changes.followed_part(message, transaction)
         if change is None:
             if len(self._transactions.unhashed) >= UNPUBLISHED_MAX:  # no batch closes, which would free them
-                self._transactions.digest()
-                self._ends.end_stalled(self._out.age_max_s)
+                self._transactions.hash_bodies()
+                self._ends.end_if_stalled(self._out.age_max_s)
             return
         self._out.open()
         self._changes.publish(change, transaction)
@@ -142,8 +142,8 @@ class Session:
                 self._ends.split_if_due()
             return
         is_outside = self._transactions.open is None
-        last_commit = self._transactions.last_commit
-        if self._messages.publish_outside(message, sent_us(data), ends_lsn=is_outside, last_commit=last_commit):
+        last_commit_end = self._transactions.last_commit_end
+        if self._messages.publish_outside(message, sent_us(data), ends_lsn=is_outside, last_commit_end=last_commit_end):
             # The end of its record in the WAL: what committed before it has come.
             self._stream.note_received(message.message_lsn)
             if is_outside:

@@ -48,9 +48,9 @@ class _TablesAtCut:
     renamed: RenamedTables
     trouble: TableTrouble
 
-    def end_at(self, lsn: Lsn) -> None:
+    def before_cut_at(self, lsn: Lsn) -> None:
         self.renamed.announce(lsn)
-        self.trouble.end_at(lsn)
+        self.trouble.before_cut_at(lsn)
 
     def drop(self, relation_id: int) -> None:
         self.trouble.drop(relation_id)
@@ -81,8 +81,8 @@ class SessionParts:
             progress.done,
             progress.split,
             XLOG_DATA_HEADER_BYTES,
-            tells_sequence=settings.topics.source_sequence,
-            tells_transaction=settings.topics.transaction_block,
+            with_sequence=settings.topics.source_sequence,
+            with_transaction=settings.topics.transaction_block,
             counts_events=settings.topics.transaction_topic,
         )
         self.fast_path = FastPath(out, self.transactions)
@@ -96,7 +96,7 @@ class SessionParts:
             self.decoders,
             server_version,
             progress.done,
-            leaves_foreign_out=progress.options.get("origin") == "none",
+            asks_for_no_origin=progress.options.get("origin") == "none",
         )
         self.replay = Replay(self.pending, relations, stream.keep_alive)
         self.changes = Changes(
@@ -123,7 +123,7 @@ class SessionParts:
         )
         self.messages = LogicalMessages(settings, tables, out)
         self.boundaries = TransactionBoundaries(settings, tables)
-        self.ends = BatchEnds(out, self.cuts, self.transactions, self.boundaries, self._trouble.split_at)
+        self.ends = BatchEnds(out, self.cuts, self.transactions, self.boundaries, self._trouble.before_split_at)
         self.keepalives = Keepalives(stream, self.transactions, self.cuts, self.ends)
         self.copies: TableCopies | None = None
 

@@ -45,8 +45,8 @@ class RenamedTables:
         tracker = self._out.tracker
         for relation_id, altered in self._watch.take_altered(lsn).items():
             table = tracker.progress.tables.get(relation_id)
-            is_left = relation_id in self._out.batch.dropped or relation_id in self._watch.doubts
-            if is_left or table is None or table.state != CURRENT or table.copy is not None:
+            is_leaving = relation_id in self._out.batch.dropped or relation_id in self._watch.doubts
+            if is_leaving or table is None or table.state != CURRENT or table.copy is not None:
                 continue
             if self._tables.writers.announced_last(relation_id) != altered.known:
                 continue  # the stream told more since

@@ -56,11 +56,12 @@ class TableTrouble:
         self._out, self._tables, self._watch = out, tables, watch
         self._followed, self._left_out, self.announced = followed, left_out, announced
 
-    def is_left(self, relation_id: int, transaction: OpenTransaction) -> bool:
-        """Asked before a change of a table that is followed is published: whether it is not to be."""
-        if not self.announced.take(relation_id):
+    def leave_if_in_doubt(self, relation_id: int, transaction: OpenTransaction) -> bool:
+        """Called before a change of a followed table is published. If the table was announced since its last change, it
+        is looked at, and left if it is in doubt. Returns whether it was left."""
+        if not self.announced.take_announced(relation_id):
             return False
-        reason: OperatorError | None = self.announced.take_refused(relation_id)
+        reason: OperatorError | None = self.announced.take_refusal(relation_id)
         if reason is None:
             self._watch.look_at(relation_id, transaction.begin.xid)
             reason = self._watch.doubts.take_of(relation_id)
@@ -70,26 +71,27 @@ class TableTrouble:
             return True
         return False
 
-    def truncate(self, relation_ids: Iterable[int], transaction: OpenTransaction) -> None:
+    def note_truncate(self, relation_ids: Iterable[int], transaction: OpenTransaction) -> None:
         """The stream brings a TRUNCATE of these tables."""
         self._watch.stream_facts.note_truncate(relation_ids, transaction.begin.xid)
 
-    def write(self, relation_id: int, transaction: OpenTransaction) -> None:
-        """The stream brings a change of this table, the first one behind a TRUNCATE at least."""
+    def note_change(self, relation_id: int, transaction: OpenTransaction) -> None:
+        """The stream brings a change of this table. It must be called for the first change after a TRUNCATE."""
         self._watch.stream_facts.note_change(relation_id, transaction.begin.xid)
 
-    def end_at(self, lsn: Lsn) -> None:
-        """The open batch ends there: its cut says of which tables that is the last LSN.
+    def before_cut_at(self, lsn: Lsn) -> None:
+        """The open batch is about to end at ``lsn``: leave the tables that are in doubt there.
 
-        All that committed before ``lsn`` is in this cut or an earlier one, so none of their events is behind this
+        All that committed before ``lsn`` is in this cut or an earlier one, so no event of these tables follows their
         barrier.
         """
         self._watch.storage.pass_to(lsn)
         for relation_id, reason in self._watch.doubts.take(lsn).items():
             self._leave_at(relation_id, Position(lsn, 0), reason)
 
-    def split_at(self, position: Position) -> None:
-        """The open batch ends there, inside a transaction: what comes behind it is not read with its rows again."""
+    def before_split_at(self, position: Position) -> None:
+        """The open batch is about to end inside a transaction: leave the tables whose rows hold unknown labels, since a
+        restart would not read these rows again."""
         self._watch.storage.explain_labels()
         for relation_id, reason in self._watch.doubts.take_mislabelled().items():
             self._leave_at(relation_id, position, reason)
@@ -100,17 +102,17 @@ class TableTrouble:
                 self.leave(record, position, reason)
 
     def drop(self, relation_id: int) -> None:
-        """The table left the publication or is gone: the cut that was made just now says so."""
+        """The table left the publication or was dropped, and the open batch's cut says so."""
         self._followed.drop(relation_id)
         if relation_id in self._watch.missing_in_catalogue:
-            self._left_out.add(relation_id)  # its last changes may be yet to come
+            self._left_out.add(relation_id)  # its last changes may still come
         if self.copies is not None:
             self.copies.forget(relation_id)
 
     def leave(
         self, relation: RelationRecord, position: Position, reason: OperatorError, *, is_mended_by_copy: bool = True
     ) -> None:
-        """Nothing of this table is published from here on, before it is copied again.
+        """Publish nothing more of this table until it is copied again.
 
         Raises:
             OperatorError: settings say that this stops all.

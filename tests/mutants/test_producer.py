@@ -299,7 +299,11 @@ NOTICED = {
         test_loop.test_table_that_departed_is_not_written_the_short_way_either,
     ),
     "a batch says that a table is dropped whose changes may come after it": Noticed(
-        Mutant(CutMaker.close_looked, "self._end_at(end_lsn)", "self._end_at(self._stream.received)"),
+        Mutant(
+            CutMaker.close_without_look,
+            "self._add_table_changes(end_lsn)",
+            "self._add_table_changes(self._stream.received)",
+        ),
         test_cut_maker.test_table_whose_changes_may_come_after_a_batch_is_not_dropped_by_it,
     ),
     "a table that departed is not told": Noticed(
@@ -484,7 +488,7 @@ NOTICED = {
         test_session_relations.test_what_a_commit_makes_known_stays_known_unless_a_newer_one_came_meanwhile,
     ),
     "a replay leaves its own versions behind": Noticed(
-        Mutant(SessionRelations.put_back, "self.show_all(self.known())", "pass"),
+        Mutant(SessionRelations.end_replay, "self.show_all(self.all_known())", "pass"),
         test_session_relations.test_after_a_replay_a_change_is_read_by_what_was_known_before_it,
     ),
     "a commit exactly at what is done is let through without its changes": Noticed(

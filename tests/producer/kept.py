@@ -225,10 +225,10 @@ class Stream:
 
 @dataclass
 class AtCut:
-    """Notes which tables cuts drop; ``end_at`` is called where a batch ends."""
+    """Notes which tables cuts drop; ``before_cut_at`` is called where a batch ends."""
 
     dropped: list[int] = field(default_factory=list)
-    end_at: Callable[[Lsn], None] = lambda lsn: None
+    before_cut_at: Callable[[Lsn], None] = lambda lsn: None
 
     def drop(self, relation_id: int) -> None:
         self.dropped.append(relation_id)

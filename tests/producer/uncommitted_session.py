@@ -29,12 +29,12 @@ class Session:
         *,
         options: dict[str, str] | None = None,
         version: int = FIXED,
-        leaves_foreign_out: bool = False,
+        asks_for_no_origin: bool = False,
     ) -> None:
         self._relations = SessionRelations(self._install, lambda relation_id: None)
         self._decoders = decoders_for(OPTIONS if options is None else options)
         self.pending = PendingTransactions(
-            spool, self._relations, self._decoders, version, DONE, leaves_foreign_out=leaves_foreign_out
+            spool, self._relations, self._decoders, version, DONE, asks_for_no_origin=asks_for_no_origin
         )
         self._replay = Replay(self.pending, self._relations, lambda: None)
         self.committed: list[tuple[int, list[Change]]] = []
@@ -57,7 +57,7 @@ class Session:
             case Relation():
                 self._replay.relation(message)
             case Insert():
-                self._relations.settle(message.relation_id)
+                self._relations.install_due(message.relation_id)
                 self._insert(message)
             case Commit() | Origin() | Truncate():
                 pass

@@ -42,7 +42,7 @@ MUTANTS = {
         TransactionTracker.receive_change, "transaction.ordinal = resume.next_ordinal", "pass", seed=6
     ),
     "what a batch holds is confirmed before its commit": Mutant(
-        CutMaker.close_looked,
+        CutMaker.close_without_look,
         'kill_point("produce:before-commit")',
         "self._stream.confirmed = max(self._stream.confirmed, self._out.batch.end_lsn or 0)\n"
         '    self._stream.send_status(); kill_point("produce:before-commit")',
@@ -77,7 +77,10 @@ MUTANTS = {
         CutMaker._bound_floor, "min(received, held)", "received"
     ),
     "a prepared transaction is forgotten at the next cut": Mutant(
-        PendingTransactions._keep, "self._prepared[key] = prepared", "self._prepared = {key: prepared}", seed=44
+        PendingTransactions._keep_prepared,
+        "self._prepared[key] = prepared",
+        "self._prepared = {key: prepared}",
+        seed=44,
     ),
     "changes of an aborted subtransaction are published": Mutant(Spooled.frames, "if xid not in aborted", "if True"),
     "a streamed transaction that is published already comes again": Mutant(

@@ -54,7 +54,7 @@ class CopyRecords:
 
         False where the step is to wait for a moment, as in ``CutMaker.close``.
         """
-        return self._cuts.is_ready()
+        return self._cuts.prepare_step()
 
     def begin(self, writer: RecordWriter, progress: TableProgress, lsn: Lsn, *, leaves: bool = False) -> None:
         """``copy_begin``: it names the shape, so the first event behind it needs no barrier.
@@ -180,7 +180,7 @@ class CopyRecords:
         self._open(lsn)
         self._leave(writer.relation, Position(lsn, 0), reason)
         self._out.batch.end_lsn = lsn
-        self._cuts.close_looked()
+        self._cuts.close_without_look()
 
     def end(self, writer: RecordWriter, progress: TableProgress, lsn: Lsn) -> None:
         """``copy_end``."""
@@ -201,4 +201,4 @@ class CopyRecords:
         # Into the Kafka transaction of the step itself: a restart goes on behind the last step that is committed.
         self._out.tracker.remember_tables({progress.relation_id: progress})
         self._out.batch.end_lsn = lsn
-        self._cuts.close_looked()
+        self._cuts.close_without_look()

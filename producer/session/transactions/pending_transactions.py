@@ -63,7 +63,7 @@ _LAST_WITH_BARE_COMMITS = {15: 18, 16: 14, 17: 10, 18: 4}
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """To be replayed. ``relations``: what was known when it came; ``joins``: its own are known from now on."""
+    """To be replayed. ``relations``: known when it arrived; ``adds_relations``: its own are known from its commit."""
 
     xid: int
     commit_lsn: Lsn
@@ -71,7 +71,7 @@ class Committed:
     commit_time_us: int
     spooled: Spooled | None
     relations: list[Relation] = field(default_factory=list)
-    joins: bool = False
+    adds_relations: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,10 @@ class PendingTransactions:
     """The pending transactions of one session.
 
     Args:
-        decoders: of the messages that the session asked for.
+        decoders: for the messages that the session asked for.
         server_version: as libpq tells it.
-        done: commits below it are published.
-        leaves_foreign_out: the session asked for no origin.
+        done: transactions that committed below this LSN are published.
+        asks_for_no_origin: the session has ``origin = none``.
     """
 
     def __init__(
@@ -99,30 +99,30 @@ class PendingTransactions:
         server_version: int,
         done: Lsn,
         *,
-        leaves_foreign_out: bool = False,
+        asks_for_no_origin: bool = False,
     ) -> None:
         self._spool = spool
         self._relations = relations
         self._decoders = decoders
         self._server_version = server_version
         self._done = done
-        self._leaves_foreign_out = leaves_foreign_out
+        self._leaves_foreign_out = asks_for_no_origin
         self._streams: dict[int, Spooled] = {}
         self._prepared: dict[tuple[int, str], _Prepared] = {}
         self._block: tuple[int, Spooled] | None = None
         self._preparing: _Prepared | None = None
-        self.takes: Callable[[bytes], None] | None = None
-        """Takes every frame but keepalives, while a block or a prepared transaction is open."""
+        self.take_frame: Callable[[bytes], None] | None = None
+        """While a block or a prepared transaction is open: takes every frame but keepalives. Else None."""
 
     @property
     def oldest_prepared_lsn(self) -> Lsn | None:
-        """The start of the first prepare record whose transaction has no end yet; None where there is none."""
+        """LSN of the first prepare record whose transaction has no end yet; None where there is none."""
         # One whose prepare is still being read is not needed here: ``received`` lies before its prepare record.
         return min((each.message.prepare_lsn for each in self._prepared.values()), default=None)
 
     @property
     def spooled_bytes(self) -> int:
-        """Bytes that all pending transactions take."""
+        """Bytes that all pending transactions take, in memory and on disk."""
         return self._spool.byte_count
 
     @property
@@ -136,11 +136,11 @@ class PendingTransactions:
         return len(self._prepared)
 
     def receive(self, message: Message) -> Committed | None:
-        """A message outside of blocks; what is to be replayed now.
+        """Take a message that came outside of blocks; returns the transaction that it commits, if it does.
 
         Raises:
-            ProtocolError: nothing of the kind is open.
-            OperatorError: a commit whose changes are nowhere.
+            ProtocolError: no such transaction or block is open.
+            OperatorError: the changes of a committed transaction did not come.
         """
         committed: Committed | None = _RECEIVERS[type(message)](self, message)
         if committed is not None:
@@ -157,12 +157,12 @@ class PendingTransactions:
 
     def _stream_start(self, message: StreamStart) -> None:
         if message.is_first:
-            self._drop(self._streams.pop(message.xid, None))
+            self._discard(self._streams.pop(message.xid, None))
             self._streams[message.xid] = self._spool.add()
         elif message.xid not in self._streams:
             raise ProtocolError(f"a later block of transaction {message.xid}, which has no first")
         self._block = message.xid, self._streams[message.xid]
-        self.takes = self._take_streamed
+        self.take_frame = self._take_streamed
 
     def _take_streamed(self, data: bytes) -> None:
         assert self._block is not None
@@ -171,12 +171,12 @@ class PendingTransactions:
         if tag in _CHANGES and tag[0] in self._decoders:
             subxid, payload = split_xid(data, _BODY)
             if tag == b"R":
-                spooled.arrivals.append((subxid, self._relations.arrive()))
+                spooled.arrivals.append((subxid, self._relations.number_arrival()))
             spooled.append(subxid, payload, wal_start(data))
             return
         message = decode_message(data[_BODY:], self._decoders)
         if isinstance(message, StreamStop):
-            self._block, self.takes = None, None
+            self._block, self.take_frame = None, None
             self._spool.balance()
             kill_point("spool:block-ended")
         elif isinstance(message, Origin):
@@ -190,14 +190,14 @@ class PendingTransactions:
 
     def _stream_abort(self, message: StreamAbort) -> None:
         if message.xid == message.subxid:
-            self._drop(self._streams.pop(message.xid, None))
+            self._discard(self._streams.pop(message.xid, None))
         elif (spooled := self._streams.get(message.xid)) is not None:
             spooled.aborted.add(message.subxid)
 
     def _stream_commit(self, message: StreamCommit) -> Committed:
         spooled = self._streamed(message.xid)
         end = message.commit_lsn, message.end_lsn, message.commit_time_us
-        return Committed(message.xid, *end, spooled, joins=True)
+        return Committed(message.xid, *end, spooled, adds_relations=True)
 
     def _streamed(self, xid: int) -> Spooled:
         try:
@@ -205,15 +205,15 @@ class PendingTransactions:
         except KeyError:
             raise ProtocolError(f"the end of transaction {xid}, of which no block came") from None
 
-    def _drop(self, spooled: Spooled | None) -> None:
+    def _discard(self, spooled: Spooled | None) -> None:
         if spooled is not None:
             spooled.remove()
 
     # -- prepared --------------------------------------------------------------------------------
 
     def _begin_prepare(self, message: BeginPrepare) -> None:
-        self._preparing = _Prepared(message, self._spool.add(), self._relations.known())
-        self.takes = self._take_prepared
+        self._preparing = _Prepared(message, self._spool.add(), self._relations.all_known())
+        self.take_frame = self._take_prepared
 
     def _take_prepared(self, data: bytes) -> None:
         assert self._preparing is not None
@@ -228,32 +228,32 @@ class PendingTransactions:
         elif message is None or isinstance(message, Relation | Origin):
             self._preparing.spooled.append(xid, payload, wal_start(data))
             if isinstance(message, Relation):
-                self._relations.note(message)
+                self._relations.receive_prepared(message)
         else:
             raise ProtocolError(f"{type(message).__name__} inside a prepared transaction")
 
     def _end_prepare(self, message: Prepare) -> None:
         assert self._preparing is not None
-        begun, self._preparing, self.takes = self._preparing, None, None
+        begun, self._preparing, self.take_frame = self._preparing, None, None
         if (begun.message.xid, begun.message.gid) != (message.xid, message.gid):
             raise ProtocolError("Prepare of another transaction than BeginPrepare announced")
         self._spool.balance()
-        self._keep(begun)
+        self._keep_prepared(begun)
 
     def _prepare(self, message: Prepare) -> None:
-        """Without its begin: it changed nothing (18.0 to 18.4)."""
-        self._keep(_Prepared(message, self._spool.add(), []))
+        """A Prepare without a Begin Prepare: the transaction changed nothing (sent by 18.0 to 18.4)."""
+        self._keep_prepared(_Prepared(message, self._spool.add(), []))
 
     def _stream_prepare(self, message: StreamPrepare) -> None:
         # Its own Relations are all in it: blocks announce whatever the session knows.
-        self._keep(_Prepared(message, self._streamed(message.xid), []))
+        self._keep_prepared(_Prepared(message, self._streamed(message.xid), []))
 
-    def _keep(self, prepared: _Prepared) -> None:
+    def _keep_prepared(self, prepared: _Prepared) -> None:
         """A prepare that comes again replaces the earlier one: no other transaction has the same xid and gid."""
         key = prepared.message.xid, prepared.message.gid
         before = self._prepared.pop(key, None)
         if before is not None:
-            self._drop(before.spooled)
+            self._discard(before.spooled)
         self._prepared[key] = prepared
         kill_point("spool:prepared")
 
@@ -263,10 +263,10 @@ class PendingTransactions:
         if prepared is not None:
             return Committed(message.xid, *end, prepared.spooled, prepared.relations)
         if message.commit_lsn >= self._done:
-            self._refuse_lost(message)
+            self._refuse_lost_changes(message)
         return Committed(message.xid, *end, None)
 
-    def _refuse_lost(self, message: CommitPrepared) -> None:
+    def _refuse_lost_changes(self, message: CommitPrepared) -> None:
         major, minor = divmod(self._server_version, 10_000)
         if minor <= _LAST_WITH_BARE_COMMITS.get(major, -1):
             log.info("a prepared transaction that changed nothing was committed", xid=message.xid)
@@ -282,7 +282,7 @@ class PendingTransactions:
     def _rollback_prepared(self, message: RollbackPrepared) -> None:
         prepared = self._prepared.pop((message.xid, message.gid), None)
         if prepared is not None:
-            self._drop(prepared.spooled)
+            self._discard(prepared.spooled)
 
 
 _RECEIVERS: Mapping[type[Message], Callable[..., Committed | None]] = {

@@ -40,11 +40,11 @@ class Replay:
         return self._committed is not None
 
     def receive(self, message: Message) -> Begin | None:
-        """A message about pending transactions. The Begin of the one that it commits, if it does.
+        """Take a message about pending transactions; returns the Begin of the transaction that it commits, if it does.
 
         Raises:
-            ProtocolError: nothing of the kind is open.
-            OperatorError: a commit whose changes are nowhere.
+            ProtocolError: no such transaction or block is open.
+            OperatorError: the changes of a committed transaction did not come.
         """
         committed = self._pending.receive(message)
         if committed is None:
@@ -53,13 +53,13 @@ class Replay:
         self._relations.show_all(committed.relations)
         spooled = committed.spooled
         if spooled is not None:
-            self._arrivals = spooled.arrivals_left() if committed.joins else iter(())
+            self._arrivals = spooled.arrivals_left() if committed.adds_relations else iter(())
             self._frames = spooled.frames(self._keep_alive)
             kill_point("spool:replaying")
         return Begin(committed.commit_lsn, committed.commit_time_us, committed.xid)
 
     def relation(self, message: Relation) -> None:
-        """A Relation of the stream, or of the transaction that is replayed."""
+        """Take a Relation of the stream, or of the transaction that is replayed."""
         if self._committed is None:
             self._relations.receive(message)
         else:
@@ -74,7 +74,7 @@ class Replay:
         committed, self._committed = self._committed, None
         assert committed is not None
         self._frames, self._arrivals = iter(()), iter(())
-        self._relations.put_back()
+        self._relations.end_replay()
         if committed.spooled is not None:
             committed.spooled.remove()
         return Commit(committed.commit_lsn, committed.end_lsn, committed.commit_time_us)

@@ -26,32 +26,38 @@ _HELD_MAX = 1_000
 
 @dataclass(slots=True)
 class OpenTransaction:
-    """``ordinal`` is that of the next event; ``source`` what its events say of it."""
+    """A transaction between its Begin and its Commit. ``ordinal``: that of the next event; ``source``: what its events
+    say of it."""
 
     begin: Begin
     skipped: bool
     resume: Split | None
     source: TransactionSource
     ordinal: int = 0
-    follows: Lsn | None = None
-    """Where the commit before it ends; None where events do not tell their sequence."""
-    event_lsn: int = 0
-    """Of the change that came last, in the WAL; only kept where events tell it."""
+    previous_commit_end: Lsn | None = None
+    """End LSN of the commit before this transaction; None where events have no ``sequence``."""
+    change_lsn: int = 0
+    """WAL position of the newest change; kept only where events need it."""
     events: dict[int, int] | None = None
-    """By relation id, how many there are so far; None where they are not counted."""
+    """By relation id, the number of events so far; None where they are not counted."""
     waiting: dict[int, int] = field(default_factory=dict)
-    """By relation id, how many of them wait for the copy of their table: they come later, or in its rows."""
+    """By relation id, the number of ``events`` that wait for the copy of their table: they are published later, or its
+    rows contain them."""
     is_begun: bool = False
-    """Its begin is told, in Kafka or in the open batch."""
-    tells_more: bool = False
-    """Events tell their sequence or their transaction."""
+    """Its BEGIN record is in Kafka or in the open batch."""
+    has_source_details: bool = False
+    """Whether its events have a ``sequence`` or a ``transaction`` block."""
     encoded_id: bytes = b""
-    """As Debezium calls the transaction; empty where events do not tell it."""
+    """Debezium's id of the transaction, encoded; empty where events have no ``transaction`` block."""
 
     def source_of(self, relation_id: int) -> TransactionSource:
-        """``source`` of the next events of this relation, which are of the change that came last."""
+        """``source`` for the events of the newest change, which is one of this relation."""
         source, events = self.source, self.events
-        encoded = source.encoded if self.follows is None else source.sequenced(self.follows, self.event_lsn)
+        encoded = (
+            source.encoded
+            if self.previous_commit_end is None
+            else source.sequenced(self.previous_commit_end, self.change_lsn)
+        )
         if events is None:
             return TransactionSource(encoded, source.origin_lsn)
         others = self.ordinal - events.get(relation_id, 0)
@@ -66,13 +72,13 @@ class OpenTransaction:
 
     @property
     def published(self) -> dict[int, int]:
-        """By relation id, how many events are in Kafka or in the open batch, as far as they are counted."""
+        """By relation id, the number of events in Kafka or in the open batch; empty where they are not counted."""
         counts = ((each, count - self.waiting.get(each, 0)) for each, count in (self.events or {}).items())
         return {relation_id: count for relation_id, count in counts if count}
 
     @property
     def position(self) -> Position:
-        """Of the next event."""
+        """The position of the next event."""
         return Position(self.begin.final_lsn, self.ordinal)
 
 
@@ -80,9 +86,9 @@ class TransactionTracker:
     """Where the stream stands between Begin and Commit.
 
     Args:
-        tells_sequence: events tell the commit before their transaction, and where in the WAL they stand.
-        tells_transaction: events tell their transaction, and which of its events they are.
-        counts_events: they are counted also where they do not tell that.
+        with_sequence: events have Debezium's ``sequence``.
+        with_transaction: events have Debezium's ``transaction`` block.
+        counts_events: count events even where they have no ``transaction`` block.
     """
 
     def __init__(
@@ -91,8 +97,8 @@ class TransactionTracker:
         split: Split | None,
         body_at: int = 0,
         *,
-        tells_sequence: bool = False,
-        tells_transaction: bool = False,
+        with_sequence: bool = False,
+        with_transaction: bool = False,
         counts_events: bool = False,
     ) -> None:
         self._done = done
@@ -101,12 +107,12 @@ class TransactionTracker:
         self.unhashed: list[bytes] = []
         """Bodies of changes since Begin that are not hashed yet. While ``publishes`` is true a caller may append
         a body here itself instead of calling ``receive_change``."""
-        self._hashed = 0
+        self._hashed_count = 0
         self._hash = blake2b(digest_size=16)
-        self._tells_sequence, self._tells_transaction = tells_sequence, tells_transaction
-        self._counts_events = counts_events or tells_transaction
-        self.last_commit: Lsn | None = done if tells_sequence else None
-        """Where the newest commit ends; None where no event tells it."""
+        self._tells_sequence, self._tells_transaction = with_sequence, with_transaction
+        self._counts_events = counts_events or with_transaction
+        self.last_commit_end: Lsn | None = done if with_sequence else None
+        """End LSN of the newest commit; None where events have no ``sequence``."""
         self.open: OpenTransaction | None = None
         self.publishes = False
         """True inside a transaction of which every further change is to be published."""
@@ -130,18 +136,20 @@ class TransactionTracker:
                 raise _not_resumed(resume, message)
             self._split = None
         self.unhashed.clear()
-        self._hashed = 0
+        self._hashed_count = 0
         self._hash = blake2b(digest_size=16)
         source = TransactionSource.of(message.final_lsn, message.commit_time_us, message.xid, None)
         events = None
         if self._counts_events:
             events = {} if resume is None else None if resume.events is None else dict(resume.events)
-        self.open = OpenTransaction(message, skipped, resume, source, follows=self.last_commit, events=events)
+        self.open = OpenTransaction(
+            message, skipped, resume, source, previous_commit_end=self.last_commit_end, events=events
+        )
         if resume is not None:
             self.open.is_begun, self.open.waiting = resume.is_begun, dict(resume.waiting)
-        tells_transaction = self._tells_transaction and events is not None
-        self.open.tells_more = tells_transaction or self.last_commit is not None
-        if tells_transaction:
+        with_transaction = self._tells_transaction and events is not None
+        self.open.has_source_details = with_transaction or self.last_commit_end is not None
+        if with_transaction:
             self.open.encoded_id = string_value(transaction_id(message.xid, message.final_lsn))
         self.publishes = not skipped and resume is None and self._split is None
         return self.open
@@ -166,8 +174,8 @@ class TransactionTracker:
         """
         transaction = self.inside()
         if self.publishes:
-            if transaction.tells_more:
-                transaction.event_lsn = wal_start(body)
+            if transaction.has_source_details:
+                transaction.change_lsn = wal_start(body)
             self.unhashed.append(body)
             return True
         if transaction.skipped:
@@ -176,11 +184,11 @@ class TransactionTracker:
             raise _not_resumed(self._split, transaction.begin)
         self.unhashed.append(body)
         if len(self.unhashed) >= _HELD_MAX:
-            self.digest()
+            self.hash_bodies()
         resume = transaction.resume
         assert resume is not None
-        if self._hashed + len(self.unhashed) == resume.messages_done:
-            if self.digest() != resume.hash:
+        if self._hashed_count + len(self.unhashed) == resume.messages_done:
+            if self.hash_bodies() != resume.hash:
                 raise split_differs(
                     f"transaction {resume.xid} at {format_lsn(resume.commit_lsn)} reads otherwise than when its "
                     f"first {resume.messages_done} changes were published"
@@ -201,39 +209,40 @@ class TransactionTracker:
             )
         self.open, self.publishes = None, False
         if self._tells_sequence:
-            self.last_commit = message.end_lsn
+            self.last_commit_end = message.end_lsn
         return transaction
 
     @property
     def has_changes(self) -> bool:
         """A change of the open transaction was counted: without one a split could not be resumed."""
-        return self._hashed + len(self.unhashed) > 0
+        return self._hashed_count + len(self.unhashed) > 0
 
     @property
-    def change_at(self) -> tuple[Lsn, int] | None:
-        """The place of the next change; None where it is not published."""
+    def next_change_place(self) -> tuple[Lsn, int] | None:
+        """The commit LSN of the open transaction and the number of the next change in it; None where that change is not
+        published."""
         transaction = self.open
         if transaction is None or not self.publishes:
             return None
-        return transaction.begin.final_lsn, self._hashed + len(self.unhashed)
+        return transaction.begin.final_lsn, self._hashed_count + len(self.unhashed)
 
     def split(self) -> Split:
         """What is published of the open transaction, for progress."""
         transaction = self.inside()
         begin = transaction.begin
-        digest = self.digest()
+        digest = self.hash_bodies()
         events = None if transaction.events is None else dict(transaction.events)
         told = transaction.is_begun, dict(transaction.waiting)
-        return Split(begin.final_lsn, begin.xid, self._hashed, transaction.ordinal, digest, events, *told)
+        return Split(begin.final_lsn, begin.xid, self._hashed_count, transaction.ordinal, digest, events, *told)
 
     def digest(self) -> str:
-        """The hash of all bodies since Begin. Those in ``unhashed`` are hashed now, and let go."""
+        """Hash the bodies in ``unhashed`` and forget them; returns the hash of all bodies since Begin."""
         at = self._body_at
         for body in self.unhashed:
             # With its length: else bodies that are cut at other places would have the same hash.
             self._hash.update((len(body) - at).to_bytes(4, "big"))
             self._hash.update(memoryview(body)[at:])
-        self._hashed += len(self.unhashed)
+        self._hashed_count += len(self.unhashed)
         self.unhashed.clear()
         return self._hash.hexdigest()
 

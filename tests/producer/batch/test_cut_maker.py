@@ -147,7 +147,7 @@ def test_idle_cut_is_made_when_it_is_due_or_asked_for() -> None:
     cuts.maker.idle_cut()
     assert cuts.happened == []
 
-    cuts.maker.idle_cut(asked=True)
+    cuts.maker.idle_cut(is_requested=True)
     assert cuts.happened[-1] == "confirm 300"
 
 
@@ -319,23 +319,23 @@ def test_batch_waits_no_longer_than_kafka_does(monkeypatch: pytest.MonkeyPatch) 
 def test_step_of_a_copy_waits_as_a_batch_does_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its cut ends where the stream is. A source that empties tables all the time would hold it up without an end."""
     cuts = Cuts()
-    assert cuts.maker.is_ready()
+    assert cuts.maker.prepare_step()
     cuts.kept_watch.awaits = True
     cuts.fill()
-    assert not cuts.maker.is_ready()
+    assert not cuts.maker.prepare_step()
     assert cuts.out.is_open
     cuts.maker.close()
-    assert not cuts.maker.is_ready()
+    assert not cuts.maker.prepare_step()
     monkeypatch.setattr(cut_maker, "WAIT_S", 0.0)
-    assert cuts.maker.is_ready()
+    assert cuts.maker.prepare_step()
     monkeypatch.undo()
-    assert not cuts.maker.is_ready(), "each step waits"
+    assert not cuts.maker.prepare_step(), "each step waits"
 
 
 def test_step_of_a_copy_ends_what_is_open() -> None:
     cuts = Cuts()
     cuts.fill()
-    assert cuts.maker.is_ready()
+    assert cuts.maker.prepare_step()
     assert cuts.happened == ["begin", "commit", "confirm 300"]
 
 

@@ -186,7 +186,7 @@ def test_options_that_are_asked_for_no_more_are_not_carried_on() -> None:
     before = {"origin": "none", MESSAGE_PREFIXES_OPTION: "[]", "walbridge.timeline": "2"}
     tracker = ProgressTracker(replace(STREAMING, options=OPTIONS | before))
 
-    tracker.stream_with(OPTIONS)
+    tracker.remember_stream_options(OPTIONS)
 
     assert tracker.progress.options == OPTIONS | {"walbridge.timeline": "2"}
 

@@ -43,7 +43,7 @@ def test_table_made_again_under_the_name_of_a_copied_one_is_told_as_such() -> No
     with streamed() as session:
         session.feed(BEGIN, late("orders"), insert(1, LATE), COMMIT)
         session.hear(560)
-        session.session._cuts.idle_cut(asked=True)
+        session.session._cuts.idle_cut(is_requested=True)
 
     assert session.events == []
     assert session.last.progress.tables[LATE].why == "made again under its name"

@@ -396,7 +396,7 @@ def test_table_that_departed_is_not_followed_again_when_it_is_announced_again() 
     with streamed() as session:
         session.kept_watch.leaving = {ORDERS: 300}
         session.hear(300)
-        session.session._cuts.idle_cut(asked=True)
+        session.session._cuts.idle_cut(is_requested=True)
         assert session.last.progress.relation_ids == (ITEMS,)
         session.feed(BEGIN, relation(ORDERS), insert(1), insert(2, ITEMS), COMMIT)
         session.rest()
@@ -411,7 +411,7 @@ def test_what_still_comes_of_a_table_that_is_gone_is_left_out() -> None:
     with streamed() as session:
         session.kept_watch.leaving, session.kept_watch.missing_in_catalogue = {ORDERS: 0}, {ORDERS}
         session.hear(300)
-        session.session._cuts.idle_cut(asked=True)
+        session.session._cuts.idle_cut(is_requested=True)
         session.feed(BEGIN, relation(ORDERS), insert(1), insert(2, ITEMS), COMMIT)
         session.rest()
 
@@ -426,11 +426,11 @@ def test_table_that_departed_is_not_written_the_short_way_either() -> None:
         session.rest()
         session.kept_watch.leaving = {ORDERS: 600}
         session.hear(600)
-        session.session._cuts.idle_cut(asked=True)
+        session.session._cuts.idle_cut(is_requested=True)
 
         session.feed(Begin(Lsn(700), 7, 79), insert(3), Commit(Lsn(700), Lsn(740), 7))
         session.hear(760)
-        session.session._cuts.idle_cut(asked=True)
+        session.session._cuts.idle_cut(is_requested=True)
 
     assert [event[:3] for event in session.events] == [("orders", "c", 1), ("orders", "c", 2)]
     assert session.last.progress.tables[ORDERS].state == "stale"

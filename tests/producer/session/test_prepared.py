@@ -122,7 +122,7 @@ def test_commit_without_prepare_passes_where_the_server_leaves_out_empty_ones(sp
 def test_commit_without_prepare_passes_where_the_session_leaves_out_what_was_replicated(spool: Spool) -> None:
     """With origin = "none" the server leaves out a prepare that has an origin, and not its end by hand, which has none:
     it is told of in this session and in a later one, and holds nothing back."""
-    session = Session(spool, leaves_foreign_out=True)
+    session = Session(spool, asks_for_no_origin=True)
     session.receive(commit_prepared())
     prepare(session, b"1", xid=8, gid="here", lsn=210)
     session.receive(commit_prepared(9, "pg_gid_16400_9", lsn=230))

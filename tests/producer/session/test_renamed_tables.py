@@ -53,7 +53,7 @@ class Renaming(Kept):
             self.out,
             self.watch,
             Prepared(),
-            AtCut(end_at=renamed.announce),
+            AtCut(before_cut_at=renamed.announce),
         )
         self.kept_stream.received = STREAMING.end_lsn
 

@@ -58,7 +58,7 @@ def test_tables_whose_foreign_rows_did_not_come_are_in_doubt_until_a_cut_says_so
     before = _opened(_settings("none")).tracker.progress
     untold = _opened(_settings("any"), before)
     assert {*untold.watched.doubts.reasons} == {ORDERS, ITEMS}
-    untold.tracker.stream_with({})
+    untold.tracker.remember_stream_options({})
 
     told = _opened(_settings("any"), untold.tracker.progress)
     assert {*told.watched.doubts.take(END)} == {ORDERS, ITEMS}

@@ -140,7 +140,7 @@ def test_rows_of_a_table_that_is_dropped_while_they_are_read_do_not_enter() -> N
         session.answer(shown(), read((1, "one"), lsn=900))
         session.kept_watch.leaving = {LATE: 800}
         session.hear(850)
-        session.session._cuts.idle_cut(asked=True)
+        session.session._cuts.idle_cut(is_requested=True)
         session.hear(950)
         assert session.step() is None
         assert session.table().state == "dropped"

@@ -20,7 +20,7 @@ class Tables:
 
     def change(self) -> Relation:
         """The version by which a change of it would be read now."""
-        self.announced.settle(ORDERS)
+        self.announced.install_due(ORDERS)
         return self.installed[-1]
 
 
@@ -48,7 +48,7 @@ def test_after_a_replay_a_change_is_read_by_what_was_known_before_it() -> None:
     tables.announced.receive(OLD)
     tables.announced.show(NEW, None)
     tables.change()
-    tables.announced.put_back()
+    tables.announced.end_replay()
 
     assert tables.change() == OLD
 
@@ -57,7 +57,7 @@ def test_replay_without_a_change_leaves_the_table_as_it_was() -> None:
     tables = Tables()
     tables.announced.receive(OLD)
     tables.announced.show(NEW, None)
-    tables.announced.put_back()
+    tables.announced.end_replay()
     tables.change()
 
     assert tables.installed == [OLD]
@@ -67,21 +67,21 @@ def test_what_a_commit_makes_known_stays_known_unless_a_newer_one_came_meanwhile
     """The order on the wire decides, not that of the commits."""
     for is_newer in (True, False):
         tables = Tables()
-        arrival = tables.announced.arrive()
+        arrival = tables.announced.number_arrival()
         if is_newer:
             tables.announced.receive(OLD)
-            arrival = tables.announced.arrive()
+            arrival = tables.announced.number_arrival()
         else:
             tables.announced.receive(OLD)
         tables.announced.show(NEW, arrival)
-        tables.announced.put_back()
+        tables.announced.end_replay()
 
         assert tables.change() == (NEW if is_newer else OLD)
 
 
 def test_ordinary_relation_is_newer_than_one_that_was_due() -> None:
     tables = Tables()
-    tables.announced.note(OLD)
+    tables.announced.receive_prepared(OLD)
     tables.announced.receive(NEW)
 
     assert tables.change() == NEW
@@ -91,16 +91,16 @@ def test_relation_of_a_prepared_transaction_is_known_at_once() -> None:
     """Also where it is rolled back: the server does not announce it again."""
     tables = Tables()
     tables.announced.receive(OLD)
-    tables.announced.note(NEW)
+    tables.announced.receive_prepared(NEW)
 
     assert tables.change() == NEW
-    assert tables.announced.known() == [NEW]
+    assert tables.announced.all_known() == [NEW]
 
 
 def test_prepared_transaction_is_read_by_what_was_known_when_it_came() -> None:
     tables = Tables()
     tables.announced.receive(OLD)
-    then = tables.announced.known()
+    then = tables.announced.all_known()
     tables.announced.receive(NEW)
     tables.announced.show_all(then)
 

@@ -263,7 +263,7 @@ def test_change_that_was_not_hashed_yet_is_of_its_transaction_alone() -> None:
 
 def test_events_that_tell_their_sequence_have_the_commit_before_theirs_and_their_own_place() -> None:
     """Where a session begins, how far the one before had come stands for the commit."""
-    tracker = TransactionTracker(Lsn(600), None, XLOG_DATA_HEADER_BYTES, tells_sequence=True)
+    tracker = TransactionTracker(Lsn(600), None, XLOG_DATA_HEADER_BYTES, with_sequence=True)
     found = []
     for begin, places in ((BEGIN, (700, 710)), (replace(BEGIN, final_lsn=Lsn(1200)), (1100,))):
         transaction = tracker.begin(begin)
