@@ -54,7 +54,7 @@ class AlteredTables:
         facts, _ = tables_facts(self._connection, relation_ids)
         altered = {}
         for relation_id, now in facts.items():
-            known = self._tables.writers.announced_last(relation_id)
+            known = self._tables.writers.current_version(relation_id)
             if known is not None and _is_other(known, now) and self._compared.get(relation_id) != (known, now):
                 altered[relation_id] = known, now
         self._found = {

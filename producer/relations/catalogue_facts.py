@@ -1,21 +1,20 @@
-"""The catalogue's facts of announced tables, asked of many tables at once where that is as good as one by one.
+"""The catalogue's facts of announced tables, queried for many tables at once where that is as good as one by one.
 
 In: an announced relation, and the transaction that is being read. Out: facts of the table and its types.
 
-The catalogue says *now*, the stream said *then*. An answer must show at least what was announced: it must
-not be older than any alteration before it. Asked singly, that is waited for, since a commit is in the WAL a
-moment before the catalogue shows it. An answer that was given earlier will do where its snapshot shows the
-transaction that is being read:
+The catalogue says *now*, the stream said *then*. An answer must not be older than what was announced, so it must show
+every alteration before the Relation. A query for one table waits for that, since a commit is in the WAL a moment before
+the catalogue shows it. An earlier answer for many tables will do if its snapshot shows the transaction that is being
+read:
 
-- what this transaction altered itself is in that snapshot then;
-- who altered the table before held a lock that kept this transaction away from it, and let it go only
-  when its commit was visible, so that is in the snapshot, too;
-- what a new answer would show beyond it came later than what was announced. A quicker producer would have been
-  given the earlier answer, and it is the closer one.
+- The snapshot then shows what this transaction altered itself.
+- Whoever altered the table before held a lock that kept this transaction away from it, and released it only when the
+  commit was visible. So the snapshot shows that alteration, too.
+- What a new answer would show beyond that came later than the Relation. A faster producer would have got the earlier
+  answer, so it is the closer one.
 
-A transaction that committed after the snapshot is not in it, nor is one whose commit was still invisible:
-for these the catalogue is asked again. So an answer holds for a backlog as long as that reaches, and for
-nothing that is committed later.
+For a transaction that the snapshot does not show, since it committed later or was not visible yet, the catalogue is
+queried again. So one answer serves a whole backlog, and nothing that is committed later.
 """
 
 from collections.abc import Collection
@@ -29,12 +28,12 @@ from walbridge.schemas.pg_types import TypeFacts
 
 Facts = tuple[TableFacts | None, dict[int, TypeFacts]]
 _SINGLY_MIN, _TABLES_A_SINGLE_ANSWER = 3, 100
-"""To ask of all tables takes as long as to ask singly of one in about so many. It is done when that time was spent on
-single answers, so that it never more than doubles it, however seldom tables are announced."""
+"""A query for all tables takes as long as single queries for about one table in a hundred. It is made once single
+queries have taken that long, so that it at most doubles the time, however seldom tables are announced."""
 
 
 class CatalogueFacts:
-    """What one session asked."""
+    """The answers of the catalogue in one session."""
 
     def __init__(self, connection: SqlConnection) -> None:
         self._connection = connection
@@ -60,19 +59,19 @@ class CatalogueFacts:
         return self.known(relation.relation_id), self.types_of(relation)
 
     def forget(self) -> None:
-        """Other tables may be announced next: the answers of before do not speak of them."""
+        """Forget all answers: other tables may be announced next, which they do not contain."""
         self._seen = None
         self._tables, self._types, self._types_asked = {}, {}, set()
 
     def ask(self, relation_ids: Collection[int]) -> None:
-        """Ask of all these tables at once; what was known before is forgotten."""
+        """Query the facts of all these tables at once; earlier answers are forgotten."""
         self._single_answers = 0
         self._tables, self._seen = catalog.tables_facts(self._connection, relation_ids)
         self._types_asked = {column.type_oid for facts in self._tables.values() for column in facts.columns}
         self._types = catalog.type_facts(self._connection, self._types_asked)
 
     def known(self, relation_id: int) -> TableFacts | None:
-        """Of a table that was asked of; None where it is gone."""
+        """The facts of a table that was queried; None where the catalogue does not have it any more."""
         return self._tables.get(relation_id)
 
     def types_of(self, relation: Relation) -> dict[int, TypeFacts]:

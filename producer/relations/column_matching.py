@@ -1,17 +1,18 @@
-"""What the catalogue may say of an announced relation: it says *now*, the stream said *then*.
+"""Matches the columns of an announced relation with the catalogue, which says *now* where the stream said *then*.
 
-In: the relation, the catalogue's facts, the versions that were recorded of it, oldest first. Out:
-each column's attribute number, as far as that is known. Pure.
+In: the relation, the catalogue's facts, the recorded versions of the relation, oldest first. Out: the attribute number
+of each column, as far as it can be known. Pure.
 
-Numbers tell a renamed column from a new one. A migration adds, fills and renames in one transaction, and the
-catalogue knows its end only: so order tells them first (``columns/number_ranges.py``), and names where that leaves
-several. A name is believed where it had the same number in the newest version, or where only one of that version and
-the catalogue has a number that this column can have. Who gives a column's name to another, and drops one of the two,
-all between two looks, may pass for who did not: of columns that are gone by then there is only the name.
+The stream sends no attribute numbers, but only these tell a renamed column from a new one. A migration may add, fill
+and rename columns in one transaction, of which the catalogue shows the end only. So numbers are derived from the order
+of columns first (``columns/number_ranges.py``), and from names where order leaves several. A name is trusted if the
+column of this name has the same number in the newest version and in the catalogue, or if only one of the two is
+possible here. One case stays open: if a column's name goes to another column and one of the two is dropped, all between
+two looks, that looks as if nothing had happened, since only the name of a dropped column is known.
 
-In the code below, numbers are attribute numbers. *Candidates* are those that the columns of a relation may have: what
-the newest version had, and all that were given since. *Recorded* ones were told with any version; *present* ones are in
-the catalogue now; one that is a candidate and neither of these came and went before anybody was told of it.
+In the code below, numbers are attribute numbers. *Candidates* are the numbers that columns of this relation may have:
+those of the newest version, and all that were given since. *Recorded* numbers are in any recorded version; *present*
+numbers are in the catalogue now. The column of a candidate that is neither came and went before any Relation had it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,26 +21,27 @@ from itertools import takewhile
 from walbridge.producer.errors.tables import column_uncertain
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
-from walbridge.producer.relations.columns.number_ranges import Ranges, fit, narrowed, number_ranges
-from walbridge.producer.relations.columns.types_kept import of_types
+from walbridge.producer.relations.columns.number_ranges import Ranges, are_possible, narrowed, number_ranges
+from walbridge.producer.relations.columns.types_kept import numbers_of_types
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import FIRST_USER_OID
 
 Numbers = list[int | None]
 UncertainColumns = Callable[[Relation, TableFacts | None, Sequence[RelationRecord]], list[str]]
-"""Names of the columns of a relation of which nobody can tell any more what they are, or what older rows have there."""
+"""Returns the names of the columns of which nobody can tell any more which they are, or what older rows have in
+them."""
 
 
 def column_numbers(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Numbers:
-    """By column; None where nobody can tell.
+    """The number of each column; None where nobody can tell.
 
-    The order of numbers tells them for certain where a column can have one only. Else its name tells, in the newest
-    version or in the catalogue, which may speak of another column under the same name. A version with the same columns
-    tells what theirs were.
+    The order of numbers is certain where it leaves a column only one. Else the column's name decides, in the newest
+    version or in the catalogue, which may mean another column of that name. If a version was recorded with exactly
+    these columns, its numbers count.
     """
     by_name = _by_name(relation, facts)
     by_order = _by_order(relation, facts, versions)
-    same = same_columns(relation, versions)
+    same = version_with_same_columns(relation, versions)
     if same is None:
         return _possible(by_name, facts) if by_order is None else by_order
     recorded = [column.attnum for column in same.table.columns]
@@ -57,18 +59,18 @@ def _by_name(relation: Relation, facts: TableFacts | None) -> Numbers:
 
 
 def described_columns(relation: Relation, facts: TableFacts | None) -> list[ColumnFacts | None]:
-    """By column, the catalogue's facts of the column with this name and type; None where there is none."""
+    """For each column, the facts of the catalogue's column with the same name and type; None where there is none."""
     known = {(each.name, each.type_oid, each.typmod): each for each in facts.columns} if facts else {}
-    return [known.get(_told(column)) for column in relation.columns]
+    return [known.get(_signature(column)) for column in relation.columns]
 
 
 def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
-    """Columns that may be one of several of the newest version, or none of it. And those that are told for the first
-    time, and that the catalogue may know no more: one of their name and type is there now, and a column came and went
-    of which the stream told nothing yet; or one came before it and is there under another name, which would have been
-    told with it."""
+    """Names of columns that may be different ones. First, those that may be one of several columns of the newest
+    version, or none of them. Second, new columns that the catalogue may not have any more, though it has one of this
+    name and type: there was a column in between that no Relation has shown, or there is an earlier new column under
+    another name, which this Relation would have had to show as well."""
     ranges = _ranges(relation, facts, versions)
-    if facts is None or ranges is None or same_columns(relation, versions) is not None:
+    if facts is None or ranges is None or version_with_same_columns(relation, versions) is not None:
         return []
     newest = {each.name: each.attnum for each in versions[-1].table.columns}
     recorded = {column.attnum for version in versions for column in version.table.columns}
@@ -78,7 +80,7 @@ def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Se
     came_and_went = candidates - {column.attnum for column in facts.columns}
     # New columns that the relation does not have under the names that they have by now.
     renamed = {each.attnum for each in facts.columns if not each.is_generated} & candidates - {*numbers}
-    typed = narrowed(ranges, of_types([each.type_oid for each in relation.columns], free, facts, versions[-1]))
+    typed = narrowed(ranges, numbers_of_types([each.type_oid for each in relation.columns], free, facts, versions[-1]))
     found = []
     for column, number, may_be, as_typed in zip(relation.columns, numbers, ranges, typed, strict=True):
         others = {*may_be} - {number}
@@ -100,9 +102,8 @@ def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Se
 
 
 def retyped_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
-    """Columns of user types that are told for the first time, and that the catalogue has with another type. Where no
-    row was rewritten for that, as between a domain and the type under it, nothing tells any more whether their type
-    was altered before, too."""
+    """Names of new columns of user types that the catalogue has with another type by now. If that rewrote no row, as
+    between a domain and its base type, nobody can tell whether the first type was altered before that."""
     if facts is None or not versions:
         return []
     recorded = {(each.name, each.type_oid) for version in versions for each in version.table.columns}
@@ -119,10 +120,10 @@ def retyped_columns(relation: Relation, facts: TableFacts | None, versions: Sequ
 
 
 def unfilled_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
-    """Columns of which nobody can tell any more what older rows have. Those that are told for the first time: they are
-    gone, and the value with them; the catalogue has such a value of a column that came, which may be this one's; or
-    it has another type by now. And those that may be a column with such a value under the name that it has lost since.
-    """
+    """Names of columns of which nobody can tell any more what older rows have in them. These are new columns that are
+    dropped by now, with their value for older rows; that may be a column for which the catalogue has such a value; or
+    whose value is of another type by now. And they are columns that may be a recorded one with such a value, under a
+    name that it has lost since."""
     if facts is None or not versions:
         return []
     recorded = {column.attnum for version in versions for column in version.table.columns}
@@ -151,34 +152,36 @@ def unfilled_columns(relation: Relation, facts: TableFacts | None, versions: Seq
 
 
 def unidentified_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
-    """Columns that may be those of the newest version whose number nobody could tell then, or bear their names and are
-    others: a reader goes by names where a number is missing."""
-    if not versions or same_columns(relation, versions[-1:]) is not None:
+    """Names of columns that may be ones of the newest version without a known number, or have such a column's name and
+    are different ones: where a number is missing, readers go by names."""
+    if not versions or version_with_same_columns(relation, versions[-1:]) is not None:
         return []
     numbers = [column.attnum for column in versions[-1].table.columns]
     unnumbered = {each.name: each.type_oid for each in versions[-1].table.columns if each.attnum is None}
     if not unnumbered:
         return []
     known = {each for each in numbers if each is not None}
-    *_, behind = [None, *takewhile(lambda each: each is not None, reversed(numbers))]
+    *_, after_unknown = [None, *takewhile(lambda each: each is not None, reversed(numbers))]
     found = []
     for column, number in zip(relation.columns, column_numbers(relation, facts, versions), strict=True):
         if number is None:
             is_other = unnumbered.get(column.name, column.type_oid) != column.type_oid
         else:
-            is_other = number not in known and (column.name in unnumbered or behind is None or number < behind)
+            is_other = number not in known and (
+                column.name in unnumbered or after_unknown is None or number < after_unknown
+            )
         if is_other:
             found.append(column.name)
     return found
 
 
-def _told(column: RelationColumn) -> tuple[str, int, int]:
+def _signature(column: RelationColumn) -> tuple[str, int, int]:
     return column.name, column.type_oid, column.typmod
 
 
-def same_columns(relation: Relation, versions: Sequence[RelationRecord]) -> RelationRecord | None:
-    """The newest version that was announced with these very columns."""
-    wanted = [_told(column) for column in relation.columns]
+def version_with_same_columns(relation: Relation, versions: Sequence[RelationRecord]) -> RelationRecord | None:
+    """The newest version with exactly these columns; None where there is none."""
+    wanted = [_signature(column) for column in relation.columns]
     for version in reversed(versions):
         if [(each.name, each.type_oid, each.typmod) for each in version.table.columns] == wanted:
             return version
@@ -186,7 +189,7 @@ def same_columns(relation: Relation, versions: Sequence[RelationRecord]) -> Rela
 
 
 def _candidates(facts: TableFacts | None, versions: Sequence[RelationRecord]) -> set[int] | None:
-    """The numbers that the newest version had, and all that were given since; None where some are not known."""
+    """The numbers of the newest version, and all that were given since; None where some are not known."""
     if facts is None or not versions:
         return None
     recorded = {column.attnum for version in versions for column in version.table.columns}
@@ -200,8 +203,8 @@ def _candidates(facts: TableFacts | None, versions: Sequence[RelationRecord]) ->
 
 
 def _ranges(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Ranges | None:
-    """Which numbers each column may have, if this is newer than all versions; None where that is not known, or where
-    names account for others, as of a column that was not published before."""
+    """The numbers that each column may have, if the relation is newer than all versions. None where candidates are not
+    known, or a name has a number that is no candidate, as that of a column that was not published before."""
     candidates = _candidates(facts, versions)
     if candidates is None or facts is None:
         return None
@@ -213,23 +216,24 @@ def _ranges(relation: Relation, facts: TableFacts | None, versions: Sequence[Rel
 
 
 def _kept(facts: TableFacts, versions: Sequence[RelationRecord]) -> set[int]:
-    """The numbers of the newest version that are there still."""
+    """The numbers of the newest version that the catalogue still has."""
     newest = {column.attnum for column in versions[-1].table.columns}
     return {each.attnum for each in facts.columns} & newest
 
 
 def _skips_none(numbers: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> bool:
-    """Whether there is a column for each that the newest version had, and that is there still."""
+    """Whether each column that the newest version had, and the catalogue still has, is among these numbers."""
     return facts is None or _kept(facts, versions) <= {*numbers}
 
 
 def _by_order(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Numbers | None:
-    """One number for each column where it can have one only, or where names do not contradict each other."""
+    """For each column its number, if it can have only one, or if its name decides; None as a whole where the ranges are
+    not known."""
     ranges, candidates = _ranges(relation, facts, versions), _candidates(facts, versions)
     if ranges is None or candidates is None or facts is None:
         return None
     kept, by_name = _kept(facts, versions), _by_name(relation, facts)
-    if None not in by_name and fit(by_name, candidates, kept):
+    if None not in by_name and are_possible(by_name, candidates, kept):
         return by_name  # all are as they are now
     certain: Numbers = [each[0] if len(each) == 1 else None for each in ranges]
     found = [*certain]
@@ -237,12 +241,12 @@ def _by_order(relation: Relation, facts: TableFacts | None, versions: Sequence[R
         if found[place] is None:
             numbers = {number, _before(column, number, versions)} & {*ranges[place]}
             found[place] = numbers.pop() if len(numbers) == 1 else None
-    return found if fit(found, candidates, kept) else certain
+    return found if are_possible(found, candidates, kept) else certain
 
 
 def _before(column: RelationColumn, number: int | None, versions: Sequence[RelationRecord]) -> int | None:
-    """The number that a column of this name had in the newest version. One of another type may have been made anew
-    under its name, where the catalogue has one."""
+    """The number of the column with this name in the newest version. If its type differs and the catalogue has a column
+    of this name, it may have been made anew under the name: then None."""
     before = next((each for each in versions[-1].table.columns if each.name == column.name), None)
     if before is None or (number is not None and before.type_oid != column.type_oid):
         return None
@@ -256,19 +260,20 @@ def _is_older(by_name: Numbers, facts: TableFacts | None, versions: Sequence[Rel
 
 
 def _agreed(one: Numbers, other: Numbers, by_name: Numbers) -> Numbers:
-    """What both say, or one of them with the catalogue."""
+    """For each column, the number on which two of the three agree, the catalogue being one of them or not; else
+    None."""
     numbers = zip(one, other, by_name, strict=True)
     return [a if a == b else now if now in (a, b) else None for a, b, now in numbers]
 
 
 def _possible(numbers: Numbers, facts: TableFacts | None) -> Numbers:
-    """The same numbers, with None for one that is not above all before it or leaves too few for those behind it."""
+    """These numbers, with None for each that is not above all before it, or leaves too few for the columns after it."""
     last = facts.attnum_max if facts else 0
     kept: Numbers = []
     highest = 0
     for place, number in enumerate(numbers):
-        behind = len(numbers) - place - 1
-        if number is not None and (number <= highest or (last and number + behind > last)):
+        after = len(numbers) - place - 1
+        if number is not None and (number <= highest or (last and number + after > last)):
             number = None
         highest = number or highest
         kept.append(number)
@@ -276,7 +281,7 @@ def _possible(numbers: Numbers, facts: TableFacts | None) -> Numbers:
 
 
 IN_LOOKS: tuple[UncertainColumns, ...] = (unfilled_columns, unidentified_columns)
-"""What may be uncertain of columns that the catalogue has just now, too."""
+"""The kinds of uncertainty that a look at the catalogue can find, too."""
 
 
 def refuse_uncertain(
@@ -285,6 +290,10 @@ def refuse_uncertain(
     versions: Sequence[RelationRecord],
     kinds: Iterable[UncertainColumns],
 ) -> None:
-    """Raises UncertainColumn: which column a value is of cannot be told."""
+    """Refuse a relation with a column of any of these kinds.
+
+    Raises:
+        UncertainColumn: of the first of them.
+    """
     for column in (column for columns in kinds for column in columns(relation, facts, versions)):
         raise column_uncertain(f"{relation.namespace}.{relation.name}", column)

@@ -26,10 +26,10 @@ class TableNames:
     def __init__(self) -> None:
         self._announced: dict[int, Name] = {}
         self._told: dict[int, tuple[Name, Name]] = {}
-        """Announced as, and called by now."""
+        """By relation id: the name in the stream, and the name that the catalogue told since."""
 
     def receive(self, relation: Relation) -> Relation:
-        """The Relation under the name that counts."""
+        """The Relation with the name that counts: the catalogue's, if the stream still sends the name before it."""
         relation_id, announced = relation.relation_id, (relation.namespace, relation.name)
         self._announced[relation_id] = announced
         before, now = self._told.get(relation_id, (None, announced))
@@ -39,7 +39,7 @@ class TableNames:
         return relation
 
     def rename(self, relation_id: int, name: Name) -> None:
-        """What the catalogue says that a table is called, of which all Relations under another name have come."""
+        """The catalogue has this name for the table, and every Relation with another name has come."""
         self._told.pop(relation_id, None)
         announced = self._announced.get(relation_id, name)
         if announced != name:

@@ -72,17 +72,17 @@ class Tables:
         self.writers = SessionWriters(settings, cache, database)
         self.partition_sessions, self.publication_sessions = PartitionSessions(), PublicationSessions()
         self.ddl_sessions = LatePublications[int]()
-        """For the publication that tells DDL."""
+        """Decides whether a session asks for the publication of DDL rows."""
         self.named_sessions = LatePublications[frozenset[tuple[str, int]]]()
-        """For those that settings name: names and ids."""
+        """Decides whether a session asks for the publications that settings name: their names and oids."""
         self.awaited_publications: tuple[str, ...] = ()
-        """Those that settings name, while a session does not ask for them yet."""
+        """The publications that settings name, while the session does not ask for them yet."""
         self.origin_sessions = LatePublications[str]()
-        """For the origin that settings name, where it leaves out what came until now."""
+        """Decides whether a session asks for the origin that settings name, if that leaves more out than before."""
         self.awaited_origin: str | None = None
-        """That, while a session does not ask for it yet."""
+        """The origin that settings name, while the session does not ask for it yet."""
         self.archives: dict[int, tuple[str, ...] | None] = {}
-        """What comes of a table, as ``TableSchema.operations``: the stream does not say it."""
+        """By relation id: ``TableSchema.operations``, which the stream does not send."""
         self._names = TableNames()
         self.writers.begin(type_readers(connection, settings))
 
@@ -94,7 +94,7 @@ class Tables:
         self._names = TableNames()
 
     def message_relation(self) -> RelationRecord:
-        """Of logical messages: their topic is there, and their schema in the metadata topic (I2).
+        """The relation version of logical messages, with their topic made and their schema written (I2).
 
         Raises:
             OperatorError: the topic is not what it must be.
@@ -108,7 +108,7 @@ class Tables:
         return record
 
     def ensure_transaction_topic(self) -> None:
-        """The topic of begins and ends is there.
+        """Make or check the topic of transactions' begins and ends.
 
         Raises:
             OperatorError: it is not what it must be.
@@ -127,14 +127,14 @@ class Tables:
             OperatorError: its topic got other partitions.
         """
         if relation.relation_id not in copied:
-            self.writers.note_foreign(relation)
+            self.writers.note_unfollowed(relation)
             return
         facts, types = self._facts.of(relation, xid, copied)
         called = self._names.receive(relation)
         versions = self._cache.versions_of(relation.relation_id)
         refuse_uncertain(called, facts, versions, (uncertain_columns, retyped_columns, *IN_LOOKS))
         record = self._record(called, facts, types)
-        self._installed(record)
+        self._writer_for(record)
 
     def refuse_unfit(
         self,
@@ -142,7 +142,7 @@ class Tables:
         connection: SqlConnection,
         known: Mapping[int, TableProgress] = NOTHING_KNOWN,
     ) -> None:
-        """Refuse what no copy can begin with.
+        """Refuse tables with which no copy can begin.
 
         Raises:
             OperatorError: the publication is empty, or two tables want one topic, or one cannot come in binary, or be
@@ -204,9 +204,9 @@ class Tables:
         self._names.rename(table.relation_id, (table.namespace, table.name))
         self.archives[table.relation_id] = archived_operations(table.memberships)
         record = self._record(announced(table, facts), facts, types, topic)
-        self.writers.forget_foreign(table.relation_id)
+        self.writers.forget_unfollowed(table.relation_id)
         self._facts.forget()
-        return self._installed(record)
+        return self._writer_for(record)
 
     def rename(self, relation_id: int, name: Name) -> RecordWriter | None:
         """The writer of a table from here on, which is called otherwise by now; None where nothing is new.
@@ -217,7 +217,7 @@ class Tables:
             UnfitTable: it is to leave its topic, where the new name would need the schema registry.
             RetryableError: Kafka is away.
         """
-        known = self.writers.announced_last(relation_id)
+        known = self.writers.current_version(relation_id)
         if known is None or (known.table.namespace, known.table.name) == name:
             return None
         table = replace(known.table, namespace=name[0], name=name[1])
@@ -237,7 +237,7 @@ class Tables:
             UnfitTable: nothing can be published with this version.
             RetryableError: Kafka is away.
         """
-        known = self.writers.announced_last(table.relation_id)
+        known = self.writers.current_version(table.relation_id)
         if known is None:
             return None
         relation = replace(announced(table, facts), namespace=known.table.namespace, name=known.table.name)
@@ -294,7 +294,7 @@ class Tables:
         self._publisher.expect(record)
         return self.writers.install(record, is_compacted=record.topic in self.topics.compacted)
 
-    def _installed(self, record: RelationRecord) -> RecordWriter:
-        """The writer of this version; a new one only where the version is."""
+    def _writer_for(self, record: RelationRecord) -> RecordWriter:
+        """The writer of this version: the one there is, if it writes this very version."""
         known = self.writers.known(record.table.relation_id)
         return known if known is not None and known.relation == record else self._install(record)

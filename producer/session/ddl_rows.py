@@ -115,7 +115,7 @@ class DdlRows:
     def _enums_cast(self, row: DdlRow) -> Enums | None:
         """The enums whose labels a rewrite turned into text, if it only casts columns outside the key so that every
         value stays, and the table is no partition; else None. A key column of another type has other bytes in Kafka."""
-        of, known = row.relation_id, self._tables.writers.announced_last(row.relation_id)
+        of, known = row.relation_id, self._tables.writers.current_version(row.relation_id)
         if known is None or not row.is_plain or row.tables != {of}:
             return None
         keys = {each.attnum for each in known.table.key_columns}
@@ -129,7 +129,7 @@ class DdlRows:
 
     def _types_of(self, relation_id: int) -> Types:
         """The columns' types as they were announced last; empty where the number of a column is not known."""
-        known = self._tables.writers.announced_last(relation_id)
+        known = self._tables.writers.current_version(relation_id)
         numbered = [(each.attnum, each.type_oid, each.typmod) for each in (known.table.columns if known else ())]
         types = frozenset((number, of, typmod) for number, of, typmod in numbered if number is not None)
         return types if len(types) == len(numbered) else frozenset()

@@ -92,7 +92,7 @@ class LeftOutTables:
         """Leave out a table without a copy, at its first change."""
         self._relations.install_due(relation_id)
         tracker = self._out.tracker
-        name, tables = self._tables.writers.name_of_foreign(relation_id), tracker.progress.tables
+        name, tables = self._tables.writers.name_of_unfollowed(relation_id), tracker.progress.tables
         if relation_id in tables:
             why = CAME_BACK
         else:

@@ -48,7 +48,7 @@ class RenamedTables:
             is_leaving = relation_id in self._out.batch.dropped or relation_id in self._watch.doubts
             if is_leaving or table is None or table.state != CURRENT or table.copy is not None:
                 continue
-            if self._tables.writers.announced_last(relation_id) != altered.known:
+            if self._tables.writers.current_version(relation_id) != altered.known:
                 continue  # the stream told more since
             try:
                 writer = self._tables.alter(altered.table, altered.facts, altered.types)

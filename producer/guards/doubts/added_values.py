@@ -80,7 +80,7 @@ class AddedValues:
     def _told(self, table: int, number: int) -> set[str] | None:
         """The value of older rows in the newest version, as a set of one or none; None where the version is older than
         the column."""
-        version = self._tables.writers.announced_last(table)
+        version = self._tables.writers.current_version(table)
         columns = {each.attnum: each for each in version.table.columns} if version is not None else {}
         if number in columns:
             value = columns[number].missing_value

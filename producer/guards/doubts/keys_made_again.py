@@ -48,7 +48,7 @@ class KeysMadeAgain:
 
     def is_doubt(self, relation_id: int) -> bool:
         """Whether the table's next change may have been made while the key did not exist."""
-        version = self._tables.writers.announced_last(relation_id)
+        version = self._tables.writers.current_version(relation_id)
         if version is None or not self._is_ahead(relation_id):
             return False
         return bool(version.table.key_columns) and version.table.replica_identity not in IDENTITY_IN_STREAM

@@ -3,16 +3,16 @@
 In: the relation with its columns' numbers, the catalogue's facts, the versions that were recorded, oldest first. Out:
 the names of the key's columns.
 
-A key that was added later says nothing of rows before it, of which several may be equal in it: a delete of one of them
-would take all. A table without a key is right then too, so a key is never gained, and never changed where rows need no
-key for their order.
+A key that was added later says nothing of earlier rows, several of which may be equal in it: a delete of one of them
+would take all. Without a key such a table is right as well. So a table never gains a key, and its key never changes
+unless its rows need one for their order, as over several partitions.
 """
 
 from collections.abc import Collection, Sequence
 
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.postgres.facts import TableFacts
-from walbridge.producer.relations.column_matching import Numbers, same_columns
+from walbridge.producer.relations.column_matching import Numbers, version_with_same_columns
 from walbridge.schemas.control.metadata_record import RelationRecord
 
 
@@ -21,7 +21,8 @@ def catalogue_key(
 ) -> Collection[str]:
     """The key of a relation whose identity does not tell it: names of columns."""
     if facts is None:
-        same = same_columns(relation, [each for each in versions if _identity(each) == relation.replica_identity])
+        of_identity = [each for each in versions if _identity(each) == relation.replica_identity]
+        same = version_with_same_columns(relation, of_identity)
         return {column.name for column in same.table.key_columns} if same else set()
     primary = {each.attnum: each.name for each in facts.columns if each.in_primary_key}
     key = {

@@ -16,10 +16,10 @@ Ranges = list[Sequence[int]]
 
 
 def number_ranges(count: int, candidates: Collection[int], kept: Collection[int]) -> Ranges | None:
-    """None where so many columns cannot have such numbers.
+    """The possible numbers of each of ``count`` columns; None where so many columns cannot have such numbers.
 
     Args:
-        kept: of the candidates, those that one of the columns has.
+        kept: the candidates that one of the columns must have.
     """
     ordered, must = sorted(candidates), sorted(kept)
     spare = len(ordered) - count
@@ -27,18 +27,18 @@ def number_ranges(count: int, candidates: Collection[int], kept: Collection[int]
         return None
     found: Ranges = []
     for place in range(count):
-        # As many columns stand before it, and behind it, as have numbers there.
+        # Every kept number needs a column: enough of them must be left before this column, and after it.
         highest = must[place] if place < len(must) else ordered[-1]
-        behind = len(must) - count + place
-        lowest = must[behind] if behind >= 0 else ordered[0]
+        after = len(must) - count + place
+        lowest = must[after] if after >= 0 else ordered[0]
         begin, end = bisect_left(ordered, lowest), bisect_right(ordered, highest)
         found.append(ordered[max(begin, place) : min(end, place + spare + 1)])
     return found
 
 
 def narrowed(ranges: Ranges, allowed: Sequence[Collection[int]]) -> Ranges:
-    """What is left of the ranges where each column has allowed numbers only, in their order; all of it where that
-    leaves a column none."""
+    """The ranges reduced to each column's allowed numbers, and to those that can be in ascending order. If that leaves
+    a column without a number, the ranges are returned as they are."""
     found = [[each for each in may_be if each in own] for may_be, own in zip(ranges, allowed, strict=True)]
     below = 0
     for place, may_be in enumerate(found):
@@ -55,8 +55,8 @@ def narrowed(ranges: Ranges, allowed: Sequence[Collection[int]]) -> Ranges:
     return [*found]
 
 
-def fit(numbers: Sequence[int | None], candidates: Collection[int], kept: Collection[int]) -> bool:
-    """Whether the columns may have these numbers together, None being any."""
+def are_possible(numbers: Sequence[int | None], candidates: Collection[int], kept: Collection[int]) -> bool:
+    """Whether the columns can have these numbers together, None standing for any number."""
     ordered, must = sorted(candidates), sorted(kept)
     end = ordered[-1] + 1 if ordered else 1
     below, unknown = 0, 0

@@ -1,8 +1,8 @@
-"""Which attribute numbers a column may have by its type. Pure.
+"""Which attribute numbers a column may have, going by its type. Pure.
 
-In: the types that are announced, the numbers that are free for them, the newest version, the catalogue. Out: for each
-those that are new, or had this type, or one that Postgres makes it without a rewrite, or have it by now. A rewrite is
-noticed by itself, and its table copied.
+In: the announced types, the candidate numbers, the newest version, the catalogue. Out: for each type the numbers that
+are new, that had this type or one that Postgres converts to it without a rewrite, or that have it now. A conversion
+with a rewrite is noticed elsewhere, and its table copied.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,10 +17,10 @@ cidr, timestamp with and without time zone under UTC, bit and varbit. Source: Po
 ``timestamp.c``."""
 
 
-def of_types(
+def numbers_of_types(
     type_oids: Sequence[int], numbers: Collection[int], facts: TableFacts, newest: RelationRecord
 ) -> list[set[int]]:
-    """For each type those of ``numbers`` that may be of it."""
+    """For each of the types, those of ``numbers`` whose column may have it."""
     before = {each.attnum: each.type_oid for each in newest.table.columns}
     now = {each.attnum: each.type_oid for each in facts.columns}
     found = {

@@ -50,5 +50,5 @@ class TransactionBoundaries:
         """As ``source`` of its events has it; logical messages are of no table."""
         if relation_id == MESSAGES_RELATION_ID:
             return self._messages
-        known = self._tables.writers.announced_last(relation_id)
+        known = self._tables.writers.current_version(relation_id)
         return str(relation_id) if known is None else known.table.qualified_name

@@ -29,7 +29,7 @@ class Looking:
     def __init__(self, now: TableFacts, published: tuple[str, ...] | None = None) -> None:
         self.now, self.insert_lsn, self.descriptions = now, 600, 0
         self.names = published if published is not None else tuple(each.name for each in now.columns)
-        tables = SimpleNamespace(writers=SimpleNamespace(announced_last=lambda _: KNOWN))
+        tables = SimpleNamespace(writers=SimpleNamespace(current_version=lambda _: KNOWN))
         self.altered = AlteredTables(("walbridge",), cast(SqlConnection, None), cast(Tables, tables))
 
     @contextmanager

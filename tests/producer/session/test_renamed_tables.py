@@ -137,7 +137,7 @@ def altered(session: Renaming, *names: str) -> AlteredTable:
     columns = tuple(
         ColumnFacts(name, 23, -1, place, False, place == 1, place == 1, None) for place, name in enumerate(names, 1)
     )
-    known = session.tables.writers.announced_last(ORDERS)
+    known = session.tables.writers.current_version(ORDERS)
     assert known is not None
     table = PublishedTable(ORDERS, "public", "orders", "d", names, None, False)
     return AlteredTable(known, table, TableFacts("d", columns, len(names)), {}, Lsn(0))
