@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaError, Message, TopicPartition
 
 from walbridge.control_records import relations
-from walbridge.producer.kafka.partition_log import SLICE_S, PartitionLog, looking_consumer
+from walbridge.producer.kafka.partition_log import SLICE_S, PartitionLog, read_only_consumer
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.connection import retry_at_start
 from walbridge.readable_event import EventDecoder, ReadableEvent
@@ -155,7 +155,7 @@ def _coming(settings: Settings, topic: str, next_offsets: list[int], say: Callab
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             say(f"waiting for Kafka at {settings.kafka.bootstrap_servers}")
 
-    consumer = looking_consumer(settings, {"error_cb": tell})
+    consumer = read_only_consumer(settings, {"error_cb": tell})
     try:
         consumer.assign([TopicPartition(topic, each, offset) for each, offset in enumerate(next_offsets)])
         while True:

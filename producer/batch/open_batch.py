@@ -133,7 +133,7 @@ class OpenBatch:
     def copied_source(self, lsn: Lsn) -> TransactionSource:
         """``source`` of copied rows at this LSN: they belong to no transaction, and have the time of now."""
         source = TransactionSource.of(lsn, _now_us(), None, None)
-        return source.in_sequence(None, lsn) if self._settings.topics.source_sequence else source
+        return source.with_sequence(None, lsn) if self._settings.topics.source_sequence else source
 
     def send_copied(self, writer: RecordWriter, row: bytes, source: TransactionSource, part: bytes) -> None:
         """Queue a copied row, given as TupleData; ``part``: the table's part of its ``source``.
@@ -157,7 +157,7 @@ class OpenBatch:
             UnfitRow: one of them is too large; none is queued.
             ProtocolError: one of them has no record in the topic's format; none is queued.
         """
-        rows, end = writer.ended(rows, end)
+        rows, end = writer.with_end(rows, end)
         limit = self.plain_limit - len(end)
         large = [row for row in rows if len(row[1]) > limit]
         self.refuse_too_large(writer, (KafkaRecord(key, value + end) for key, value in large))

@@ -1,8 +1,8 @@
-"""Rows of a chunk, encoded as far as they can be before it is known where the chunk enters its topic.
+"""Rows of a chunk, encoded as far as possible before it is known at which LSN the chunk enters its topic.
 
-In: lines of COPY's text format. Out: keys, and values without their ends, which all rows of a chunk share; None for a
-row that only its table's ``RecordWriter`` can make a record of. The lines stay with them: a row that the
-window touched, or whose table has another name by now, is made of its line again.
+In: lines of COPY's text format. Out: keys, and values without their end, which all rows of a chunk have in common; None
+for a row that only its table's ``RecordWriter`` can encode. The lines are kept beside the rows: if the window touched a
+row, or the table has another name by now, the row is encoded from its line again.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ EncodedRow = tuple[bytes | None, bytes]
 
 
 class CopiedBlock(NamedTuple):
-    """Some rows, at the same place in both lists."""
+    """Some rows and their lines, in the same order. A row is None where only the ``RecordWriter`` can encode it."""
 
     rows: list[EncodedRow | None]
     lines: list[bytes]
@@ -25,7 +25,7 @@ class CopiedBlock(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowFormat:
-    """Of which relation version rows are made; ``part``: the relation's part of their ``source``."""
+    """The relation version in which rows are encoded; ``part``: the relation's part of their ``source``."""
 
     record: RelationRecord
     part: bytes

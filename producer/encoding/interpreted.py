@@ -119,7 +119,7 @@ class _KeyJoin:
 
 
 def interpreting_plain_encoder(record: RelationRecord, transcode: Transcoder) -> PlainEncoder:
-    """The same for rows whose values are all known and fit their types; of any other row it makes None."""
+    """A function that encodes a row if all its values are known and fit their types; it returns None for others."""
     head = record.avro_prefix + NULL + VALUE
 
     def encode(

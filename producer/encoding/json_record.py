@@ -37,9 +37,9 @@ class JsonRecordWriter(RecordWriter):
         return [*map(self.source_part, ("true", "incremental", *of_ends))]
 
     @cached_property
-    def _of_table(self) -> dict[bytes, bytes]:
-        """Keys of what is of the whole table, by what they are in Avro."""
-        return {key: self._codec.key_of_table(n) for n, key in enumerate(self._table_keys.values())}
+    def _json_whole_table_keys(self) -> dict[bytes, bytes]:
+        """The JSON keys of records about the whole table, by their Avro keys."""
+        return {key: self._codec.whole_table_key(n) for n, key in enumerate(self._whole_table_keys.values())}
 
     def _interpreting_plain(self) -> PlainEncoder:
         return self._in_json(super()._interpreting_plain())
@@ -56,8 +56,8 @@ class JsonRecordWriter(RecordWriter):
 
         return encode_json
 
-    def ended(self, rows: Sequence[Parts], end: bytes) -> tuple[Sequence[Parts], bytes]:
-        """The rows whole: JSON has no end in common."""
+    def with_end(self, rows: Sequence[Parts], end: bytes) -> tuple[Sequence[Parts], bytes]:
+        """The rows with their ends: in JSON these cannot be appended later."""
         made = []
         for _, value in rows:
             part = next(each for each in self._copied_parts if value.endswith(each))
@@ -98,7 +98,7 @@ class JsonRecordWriter(RecordWriter):
         return KafkaRecord(self._key(record.key), value, self._headers(record.headers))
 
     def _headers(self, headers: Headers) -> Headers:
-        """Those of a key change have the other key."""
+        """The headers, with keys in JSON: those of a key change hold the other key."""
         if not headers or headers[0][0] not in (NEW_KEY, OLD_KEY):
             return headers
         return [(name, self._key(part) if isinstance(part, bytes) and part else part) for name, part in headers]
@@ -106,4 +106,4 @@ class JsonRecordWriter(RecordWriter):
     def _key(self, key: bytes | None) -> bytes | None:
         if key is None:
             return None
-        return self._of_table.get(key) or self._codec.key(key)
+        return self._json_whole_table_keys.get(key) or self._codec.key(key)

@@ -32,7 +32,7 @@ class KafkaRecord(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Of all that a broker counts, but for its own framing."""
+        """The bytes that a broker counts, without its own framing."""
         headers = sum(len(name) + len(value or b"") + _HEADER_BYTES for name, value in self.headers or ())
         return len(self.key or b"") + len(self.value or b"") + headers
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from walbridge.producer.encoding.interpreted import interpreting_plain_encoder, interpreting_transcoder
 from walbridge.producer.encoding.kafka_record import NEW_KEY, OLD_KEY, TRUNCATE, KafkaRecord
 from walbridge.producer.encoding.label_texts import LabelColumns
-from walbridge.producer.encoding.table_keys import TRUNCATED, table_keys
 from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.encoding.transcoder import (
     BinaryColumns,
@@ -25,6 +24,7 @@ from walbridge.producer.encoding.transcoder import (
     text_array,
     text_map,
 )
+from walbridge.producer.encoding.whole_table_keys import TRUNCATED, whole_table_keys
 from walbridge.producer.errors.rows import key_not_sent, old_row_not_sent, values_not_sent
 from walbridge.producer.pgoutput.messages import Delete, Insert, Update
 from walbridge.producer.pgoutput.tuple_data import fill
@@ -35,8 +35,8 @@ from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.version import VERSION
 
 INTERPRETED_ROWS = 3
-"""So many rows of a version are encoded without generated code. It takes a millisecond to generate a function, and
-many tables never have another row than the first few in a session."""
+"""The number of rows of a version that are encoded without generated code. Generating a function takes a millisecond,
+and many tables have only a few rows in a session."""
 _FOUR_NULLS = NULL * 4  # unchanged, before_image, exceptional, before_exceptional
 _ALL_NULL = NULL + _FOUR_NULLS  # transaction before them
 
@@ -46,17 +46,18 @@ def plain_tails(ts_ms: bytes, origin_lsn: bytes = NULL) -> dict[str, bytes]:
     return {op: origin_lsn + string_value(op) + ts_ms + _ALL_NULL for op in ("c", "u", "r")}
 
 
-def with_block(plain_tail: bytes, block: bytes) -> bytes:
-    """The end of a plain envelope with another ``transaction`` than null."""
+def with_transaction_block(plain_tail: bytes, block: bytes) -> bytes:
+    """The end of a plain row's envelope, with this ``transaction`` block instead of null."""
     return plain_tail[: -len(_ALL_NULL)] + block + _FOUR_NULLS
 
 
 Parts = tuple[bytes | None, bytes]
-"""Key and value; of a copied row the value without its end (``copied_rows``)."""
+"""The key and the value of a row; for copied rows, the value without its end (``copied_rows``)."""
 
 
 class Images(NamedTuple):
-    """What a record shows of its row. ``kind`` is that of ``before``: full or key; None where none was sent."""
+    """The images of a row in a record. ``kind``: whether ``before`` is full or only the key; None without
+    ``before``."""
 
     before: EncodedTuple | None
     after: EncodedTuple | None
@@ -67,9 +68,9 @@ class RecordWriter:
     """Makes the records of one relation version.
 
     Args:
-        labels: told the labels in values of these columns.
-        tombstones: behind a delete comes a record of its key without a value, if the table has a key.
-        is_compacted: Kafka compacts the topic: nothing may be without a key, and tombstones follow deletes.
+        labels: collects the names of enum labels in these columns.
+        tombstones: if the table has a key, each delete is followed by a tombstone: a record of its key without a value.
+        is_compacted: Kafka compacts the topic, so every record needs a key, and tombstones follow deletes.
     """
 
     def __init__(
@@ -89,15 +90,15 @@ class RecordWriter:
         self._interpret = interpreting_transcoder(record, binary, labels)
         self._interpret_plain = self._interpreting_plain()
         self._interpreted_rows = 0
-        self.plain: PlainEncoder = self._first_plain
-        """Encodes a row whose values are all known and fit their types; of any other it makes None."""
-        self._transcode: Transcoder = self._first
+        self.plain: PlainEncoder = self._encode_first_plain
+        """Encodes a row if all its values are known and fit their types; returns None for any other row."""
+        self._transcode: Transcoder = self._transcode_first
         # Under FULL an UPDATE without its old row is refused.
         self.plain_ops = ("c",) if record.table.replica_identity == "f" else ("c", "u")
         self.has_key = record.key_schema_id is not None
         self._tombstones = (tombstones or is_compacted) and self.has_key
-        self._table_keys = table_keys(record) if is_compacted else {}
-        """Of what is of the whole table, by what it is."""
+        self._whole_table_keys = whole_table_keys(record) if is_compacted else {}
+        """Keys of records about the whole table, by the kind of record."""
         self._header = record.avro_prefix
         self._insert_head = self._header + NULL + VALUE  # before is null, after follows
         table = record.table
@@ -106,7 +107,7 @@ class RecordWriter:
         self.key_flags = tuple(column.is_key for column in record.table.columns)
 
     def is_renamed(self, before: RelationRecord) -> bool:
-        """Whether the version before differs in its table's name only: rows and keys have the same bytes of columns."""
+        """Whether the version before differs in the table's name only, so that rows and keys have the same bytes."""
         table = self.relation.table
         named = replace(before.table, namespace=table.namespace, name=table.name)
         return (named, before.topic, before.key_schema) == (table, self.topic, self.relation.key_schema)
@@ -117,10 +118,10 @@ class RecordWriter:
         relation_id = long_bytes(self.relation.table.relation_id)
         return b"".join((*map(string_value, names), relation_id, VALUE + string_value(snapshot)))
 
-    def _first_plain(
+    def _encode_first_plain(
         self, data: bytes, at: int, part: bytes, transaction: bytes, ordinal: int, rest: bytes
     ) -> tuple[bytes | None, bytes] | None:
-        """``plain`` for the first rows; then it puts the generated function into its place."""
+        """``plain`` for the first rows. After these it replaces itself by the generated function."""
         if self._interpreted_rows >= INTERPRETED_ROWS:
             self.plain = self._generated_plain()
             return self.plain(data, at, part, transaction, ordinal, rest)
@@ -133,16 +134,17 @@ class RecordWriter:
     def _generated_plain(self) -> PlainEncoder:
         return make_plain_encoder(self.relation, self._binary, self._labels)
 
-    def ended(self, rows: Sequence[Parts], end: bytes) -> tuple[Sequence[Parts], bytes]:
-        """Rows as a copy encodes them, and the end that their values have in common, as they are sent.
+    def with_end(self, rows: Sequence[Parts], end: bytes) -> tuple[Sequence[Parts], bytes]:
+        """Rows of a copy and the common end of their values, in the form in which they are sent.
 
         Raises:
             ProtocolError: one of them has no record in the topic's format.
         """
         return rows, end
 
-    def _first(self, data: bytes, at: int) -> EncodedTuple:
-        """``_transcode`` likewise. Many tables never have another row than a plain one: each is generated alone."""
+    def _transcode_first(self, data: bytes, at: int) -> EncodedTuple:
+        """``_transcode`` for the first rows, in the same way. The two functions are generated separately, since many
+        tables only ever have plain rows."""
         if self._interpreted_rows >= INTERPRETED_ROWS:
             self._transcode = make_transcoder(self.relation, self._binary, self._labels)
             return self._transcode(data, at)
@@ -150,11 +152,11 @@ class RecordWriter:
         return self._interpret(data, at)
 
     def row_key(self, data: bytes) -> bytes | None:
-        """The key of a tuple; None for a table without one, or where a value of it was not sent."""
+        """The key of a tuple; None if the table has no key, or a value of the key was not sent."""
         return self._transcode(data, 0).key
 
     def insert(self, change: Insert, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
-        """``c``. A row filter that turned an UPDATE into it may have left a value out (I6)."""
+        """The record of an Insert, ``c``. If a row filter made the Insert of an UPDATE, a value may be missing (I6)."""
         row = self._transcode(change.new, 0)
         if row.unchanged:
             raise values_not_sent(self.relation.table, row.unchanged)
@@ -162,12 +164,12 @@ class RecordWriter:
 
     @cached_property
     def incremental_source(self) -> bytes:
-        """Of the rows of a copy beside the stream, in Debezium's words."""
+        """The table's part of ``source`` in rows of a copy beside the stream."""
         return self.source_part("incremental")
 
     def copied(self, row: bytes, source: TransactionSource, part: bytes, ts_ms: bytes) -> KafkaRecord:
-        """``r`` at (LSN, -1): that of the snapshot, or where the stream was when the row entered. ``part``: what
-        ``source_part`` makes."""
+        """The record of a copied row, ``r``, at (LSN, -1): the LSN of the snapshot, or of the stream when the row
+        entered. ``part``: from ``source_part``."""
         return self._plain(self._transcode(row, 0), b"\x02r", source, part, -1, ts_ms)
 
     def marker(self, snapshot: str, source: TransactionSource, ts_ms: bytes) -> KafkaRecord:
@@ -177,12 +179,12 @@ class RecordWriter:
             snapshot: ``first_in_data_collection`` or ``last_in_data_collection``, Debezium's words.
         """
         part = self.source_part(snapshot)
-        place = long_bytes(-1) + source.origin_lsn
-        pieces = (self._header, NULL, NULL, part, source.encoded, place, b"\x02m", ts_ms, _ALL_NULL)
-        return KafkaRecord(self._table_keys.get(snapshot), b"".join(pieces))
+        ordinal_and_origin = long_bytes(-1) + source.origin_lsn
+        pieces = (self._header, NULL, NULL, part, source.encoded, ordinal_and_origin, b"\x02m", ts_ms, _ALL_NULL)
+        return KafkaRecord(self._whole_table_keys.get(snapshot), b"".join(pieces))
 
     def update(self, change: Update, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
-        """``u``; or ``d`` and ``c`` when the key changed."""
+        """The record of an Update: ``u``, or ``d`` and ``c`` if the key changed."""
         if change.old is not None:
             return self._update_with(change.old, fill(change.new, change.old, None), "full", source, ordinal, ts_ms)
         if change.key is not None and self.has_key:
@@ -198,7 +200,7 @@ class RecordWriter:
         return [self._record(row.key, Images(None, row, None), "u", source, ordinal, ts_ms)]
 
     def delete(self, change: Delete, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
-        """``d``, with the key or the whole old row."""
+        """The record of a Delete, ``d``, with the key or the whole old row; and a tombstone if asked for."""
         before = self._old(change.old or change.key or b"")
         image = "full" if change.old is not None else "key"
         gone = self._record(before.key, Images(before, None, image), "d", source, ordinal, ts_ms)
@@ -210,12 +212,12 @@ class RecordWriter:
     def truncate(
         self, source: TransactionSource, ordinal: int, ts_ms: bytes, *, copies: bool = False, options: bytes = b""
     ) -> KafkaRecord:
-        """``t``: goes to every partition of the topic. ``copies``: it makes room for a copy."""
+        """The record of a truncate, ``t``, which goes to every partition. ``copies``: it makes room for a copy."""
         part = self.snapshot_source if copies else self.source
-        place = long_bytes(ordinal) + source.origin_lsn
-        nulls = source.block(ordinal) + _FOUR_NULLS
-        pieces = (self._header, NULL, NULL, part, source.encoded, place, b"\x02t", ts_ms, nulls)
-        return KafkaRecord(self._table_keys.get(TRUNCATED), b"".join(pieces), [(TRUNCATE, options)])
+        ordinal_and_origin = long_bytes(ordinal) + source.origin_lsn
+        nulls = source.transaction_block(ordinal) + _FOUR_NULLS
+        pieces = (self._header, NULL, NULL, part, source.encoded, ordinal_and_origin, b"\x02t", ts_ms, nulls)
+        return KafkaRecord(self._whole_table_keys.get(TRUNCATED), b"".join(pieces), [(TRUNCATE, options)])
 
     def _update_with(
         self, old: bytes, new: bytes, image: str, source: TransactionSource, ordinal: int, ts_ms: bytes
@@ -245,16 +247,17 @@ class RecordWriter:
     def _plain(
         self, row: EncodedTuple, op: bytes, source: TransactionSource, part: bytes, ordinal: int, ts_ms: bytes
     ) -> KafkaRecord:
-        """The common record: only ``after``, all of it known."""
+        """A record of the common form, with ``after`` only and all values known."""
         nulls = _FOUR_NULLS if row.exceptional is None else NULL * 2 + text_map(row.exceptional) + NULL
-        place = long_bytes(ordinal) + source.origin_lsn
-        pieces = (self._insert_head, row.row, part, source.encoded, place, op, ts_ms, source.block(ordinal), nulls)
+        ordinal_and_origin = long_bytes(ordinal) + source.origin_lsn
+        block = source.transaction_block(ordinal)
+        pieces = (self._insert_head, row.row, part, source.encoded, ordinal_and_origin, op, ts_ms, block, nulls)
         return KafkaRecord(row.key, b"".join(pieces))
 
     def _record(
         self, key: bytes | None, images: Images, op: str, source: TransactionSource, ordinal: int, ts_ms: bytes
     ) -> KafkaRecord:
-        """Any record: images, unchanged columns, exceptional texts."""
+        """A record of any form, with images, unchanged columns and exceptional texts."""
         before, after, kind = images
         pieces = (
             self._header,
@@ -266,7 +269,7 @@ class RecordWriter:
             source.origin_lsn,
             string_value(op),
             ts_ms,
-            source.block(ordinal),
+            source.transaction_block(ordinal),
             text_array(after.unchanged) if after else NULL,
             VALUE + string_value(kind) if kind else NULL,
             text_map(after.exceptional) if after else NULL,

@@ -70,8 +70,8 @@ ANY = """
 PLAIN = """
     if unchanged or exceptional is not None:
         return None
-    place = SHORT[ordinal << 1] if 0 <= ordinal < 0x2000 else long_bytes(ordinal)
-    return {key}, b"".join((ENVELOPE_HEAD, {row} part, transaction, place, rest))
+    ordinal_bytes = SHORT[ordinal << 1] if 0 <= ordinal < 0x2000 else long_bytes(ordinal)
+    return {key}, b"".join((ENVELOPE_HEAD, {row} part, transaction, ordinal_bytes, rest))
 """
 
 LINE_HEAD = """

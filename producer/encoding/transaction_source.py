@@ -1,6 +1,7 @@
-"""The parts of an event's ``source`` that all events of one Postgres transaction share, encoded once.
+"""The part of an event's ``source`` that all events of one Postgres transaction share, encoded once.
 
-In: what its Commit says. Out: bytes before and behind the ordinal, Debezium's ``sequence`` and ``transaction``. Pure.
+In: the transaction's commit LSN, time, xid and origin. Out: the bytes before and after the ordinal, and Debezium's
+``sequence`` and ``transaction``. Pure.
 """
 
 from typing import NamedTuple
@@ -11,22 +12,22 @@ from walbridge.schemas.errors import ProtocolError
 
 
 class TransactionSource(NamedTuple):
-    """The parts of ``source`` that one Postgres transaction shares, encoded once: before and behind the ordinal."""
+    """``encoded``: the fields of ``source`` before the ordinal; ``origin_lsn``: the one after it."""
 
     encoded: bytes
     origin_lsn: bytes = NULL
     sequence_at: int = 0
-    """Where in ``encoded`` the null stands that ``sequence`` is."""
+    """The index in ``encoded`` of the null that stands for ``sequence``."""
     transaction_id: bytes = b""
-    """Encoded; empty where events have no ``transaction``."""
+    """Debezium's id of the transaction, encoded; empty where events have no ``transaction`` block."""
     other_events: int = 0
-    """Of other tables, in the transaction, before the event."""
+    """The number of events of other tables in the transaction before this event."""
 
     @classmethod
     def of(
         cls, commit_lsn: int, commit_time_us: int, xid: int | None, origin: str | None, origin_lsn: int | None = None
     ) -> "TransactionSource":
-        """Fields ts_ms … commit_lsn of ``Source``, and its last. ``commit_time_us``: since 1970."""
+        """Encode the fields from ``ts_ms`` to ``commit_lsn``, and ``origin_lsn``. ``commit_time_us``: since 1970."""
         lsn = long_bytes(_signed(commit_lsn))
         before = (
             long_bytes(commit_time_us // 1000),
@@ -39,19 +40,20 @@ class TransactionSource(NamedTuple):
         placed = NULL if origin_lsn is None else VALUE + long_bytes(_signed(origin_lsn))
         return cls(encoded, placed, len(b"".join(before)))
 
-    def in_sequence(self, last_commit: int | None, lsn: int) -> "TransactionSource":
-        """With Debezium's ``sequence``."""
-        return self._replace(encoded=self.sequenced(last_commit, lsn))
+    def with_sequence(self, last_commit: int | None, lsn: int) -> "TransactionSource":
+        """This source with Debezium's ``sequence``."""
+        return self._replace(encoded=self.encoded_with_sequence(last_commit, lsn))
 
-    def sequenced(self, last_commit: int | None, lsn: int) -> bytes:
-        """``encoded`` with Debezium's ``sequence``, a JSON array of texts: the end of the last commit before the event,
-        None in a copy; and the LSN of the event itself."""
+    def encoded_with_sequence(self, last_commit: int | None, lsn: int) -> bytes:
+        """``encoded`` with Debezium's ``sequence``: a JSON array of the end LSN of the last commit before the event
+        (null in a copy) and the LSN of the event itself, both as texts."""
         at, last = self.sequence_at, b"null" if last_commit is None else b'"%d"' % last_commit
         text = b'[%b,"%d"]' % (last, lsn)
         return b"".join((self.encoded[:at], VALUE, long_bytes(len(text)), text, self.encoded[at + 1 :]))
 
-    def block(self, ordinal: int) -> bytes:
-        """Debezium's ``transaction``: its id, the event's number in it, and that among those of its table; from 1."""
+    def transaction_block(self, ordinal: int) -> bytes:
+        """Debezium's ``transaction`` block, encoded: its id, the number of the event in the transaction, and its number
+        among the events of its table, both from 1."""
         if not self.transaction_id:
             return NULL
         number = ordinal + 1

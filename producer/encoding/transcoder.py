@@ -138,7 +138,7 @@ def _compiled(source: str, name: str) -> CodeType:
 
 
 def _lines(value: Sequence[str], labels: LabelColumn | None, notes: str) -> str:
-    """The lines of a value, behind those that note its labels, if it may have any."""
+    """The lines that encode a value, after those that collect its labels, if it may have any."""
     return "\n            ".join([*(notes.splitlines() if labels is not None else ()), *value])
 
 
@@ -176,7 +176,7 @@ def _key(record: RelationRecord) -> str:
 
 
 def exceptional_names(record: RelationRecord) -> tuple[tuple[str, str], ...]:
-    """Of each column of the key, what it is called in the table, and what in keys."""
+    """For each column of the key: its name in the table, and its name in keys."""
     names = column_names(record.key_schema or "", record.table)
     return tuple((name, in_key) for in_key, name in names.items())
 

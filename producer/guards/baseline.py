@@ -17,7 +17,7 @@ from walbridge.producer.errors.publications import (
     publication_renamed,
 )
 from walbridge.producer.errors.topics import topic_gone, topic_remade
-from walbridge.producer.kafka.topic_found import TopicFound
+from walbridge.producer.kafka.described_topic import DescribedTopic
 from walbridge.producer.pgoutput.options import PUBLICATION_NAMES, names_in
 from walbridge.producer.postgres.facts import PublicationState
 from walbridge.producer.postgres.publications.combined_publications import (
@@ -177,7 +177,7 @@ class Baseline:
     def _memberships(self) -> dict[int, str]:
         return {each: table.membership for each, table in self.tables.items() if table.membership is not None}
 
-    def refuse_other_control_topics(self, topics: Mapping[str, TopicFound]) -> None:
+    def refuse_other_control_topics(self, topics: Mapping[str, DescribedTopic]) -> None:
         """Compare the topics of all tables with those that the broker has now.
 
         Raises:

@@ -140,13 +140,13 @@ class SourceWatch:
 
     def look_if_due(self) -> None:
         """Look again, if that was a while ago."""
-        self.topics.hear()
+        self.topics.receive_answers()
         if self._pace.is_overdue:
             self.look()
 
     def look_before_cut(self) -> None:
         """Look again before a cut says of all tables that they are as it finds them."""
-        self.topics.hear()
+        self.topics.receive_answers()
         self.storage.explain_labels()
         if self.stream_facts.is_look_due or self._pace.is_due_before_cut():
             self.look()

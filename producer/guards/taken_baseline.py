@@ -37,7 +37,7 @@ def taken_baseline(
     control = [metadata_topic(settings.name), cuts_topic(settings.name)]
     topics = {relation.table.relation_id: relation.topic for relation in tables.versions.newest(wanted)}
     needed = {*control, *topics.values()}
-    ids = {topic: found.topic_id for topic, found in admin.ask([*control, *topics.values()]).found().items()}
+    ids = {topic: found.topic_id for topic, found in admin.describe([*control, *topics.values()]).found().items()}
     if unknown := sorted(needed - ids.keys()):
         # A broker may not have heard of them yet, and the baseline is written only once.
         raise KafkaAway(f"the broker does not know all topics yet, {len(unknown)} of them, {unknown[0]} for one")

@@ -1,4 +1,4 @@
-"""Asks whether the topics are those that were written to: at each session, now and then, and before a commit.
+"""Checks that the topics are still those that were written to: at each session, now and then, and before a commit.
 
 In: topics as the broker has them, and as progress and the metadata topic remember them. Out: tables in doubt whose
 topic is gone, was made anew, or has other partitions: their next copy goes into another topic. What holds for a topic
@@ -32,8 +32,8 @@ from walbridge.producer.errors.topics import (
 )
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.doubts.doubts import Doubts
-from walbridge.producer.kafka.asked_topics import AskedTopics
-from walbridge.producer.kafka.topic_found import TopicFound
+from walbridge.producer.kafka.described_topic import DescribedTopic
+from walbridge.producer.kafka.topic_descriptions import TopicDescriptions
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.relations.registry_ids import format_name
 from walbridge.producer.relations.tables import Tables
@@ -46,9 +46,9 @@ from walbridge.schemas.topics import free_topic
 
 _UNKNOWN = TableProgress(0, STALE)
 INTERVAL_S = 10.0
-"""Between two questions for all of them: looks may come with each cut."""
+"""The time between two requests for all topics: looks may come with each cut."""
 SUSPECT_S = 1.0
-"""Between two questions while rows are not taken."""
+"""The time between two requests while Kafka does not acknowledge rows."""
 
 
 def refuse_unknown(tables: Tables, copied: Iterable[int], metadata: str) -> None:
@@ -70,9 +70,9 @@ class TopicWatch:
     ) -> None:
         self._partitions = settings.topics.partitions
         self._admin, self._tables, self._tracker, self._doubts = admin, tables, tracker, doubts
-        self._asked: AskedTopics | None = None
+        self._asked: TopicDescriptions | None = None
         self._asked_s = 0.0
-        self._suspected: AskedTopics | None = None
+        self._suspected: TopicDescriptions | None = None
         self._suspect_due_s = 0.0
 
     def open(self) -> Collection[int]:
@@ -88,12 +88,12 @@ class TopicWatch:
         return lost
 
     def look(self) -> None:
-        """Ask for all of them, if that was a while ago; the session does not wait for the answer."""
+        """Request descriptions of all topics, if the last time was a while ago, without waiting for the answer."""
         if self._asked is None and time.monotonic() - self._asked_s >= INTERVAL_S:
             self._asked, self._asked_s = self._ask(), time.monotonic()
 
-    def hear(self) -> None:
-        """Compare what was answered meanwhile. No answer says nothing: the next look asks again.
+    def receive_answers(self) -> None:
+        """Compare the topics if the answer has come. If the request failed, the next look makes another one.
 
         Raises:
             OperatorError: as ``open``.
@@ -106,12 +106,12 @@ class TopicWatch:
                 return
             self._compare(asked.names, found)
 
-    def _ask(self) -> AskedTopics:
+    def _ask(self) -> TopicDescriptions:
         baseline, followed = Baseline.of(self._tracker.progress), self._tracker.progress.relation_ids
         control = baseline.control_topics if baseline is not None else ()
-        return self._admin.ask([*control, *(record.topic for record in self._tables.versions.newest(followed))])
+        return self._admin.describe([*control, *(record.topic for record in self._tables.versions.newest(followed))])
 
-    def _compare(self, asked: Collection[str], found: Mapping[str, TopicFound]) -> dict[int, OperatorError]:
+    def _compare(self, asked: Collection[str], found: Mapping[str, DescribedTopic]) -> dict[int, OperatorError]:
         """Tables that are followed, and need another topic."""
         baseline = Baseline.of(self._tracker.progress)
         if baseline is not None:
@@ -123,7 +123,7 @@ class TopicWatch:
         self._doubts.add(lost)
         return lost
 
-    def _reason(self, record: RelationRecord, found: Mapping[str, TopicFound]) -> OperatorError | None:
+    def _reason(self, record: RelationRecord, found: Mapping[str, DescribedTopic]) -> OperatorError | None:
         relation_id, topic, table = record.table.relation_id, record.topic, record.table.qualified_name
         known = self._tracker.progress.tables.get(relation_id, _UNKNOWN)
         is_known = known.topic == topic
@@ -176,38 +176,39 @@ class TopicWatch:
         Raises:
             OperatorError, RetryableError: as ``open``.
         """
-        return self._reason(record, self._admin.ask([record.topic]).found())
+        return self._reason(record, self._admin.describe([record.topic]).found())
 
-    def found(self, topic: str) -> TopicFound | None:
+    def found(self, topic: str) -> DescribedTopic | None:
         """The topic as it is; None where there is none.
 
         Raises:
             RetryableError: Kafka is away.
         """
-        return self._admin.ask([topic]).found().get(topic)
+        return self._admin.describe([topic]).found().get(topic)
 
     def free_topic(self, wanted: str, taken: Iterable[str]) -> str:
         """The first name with a suffix that no topic of the broker has, and none of those."""
         return free_topic(wanted, [*taken, *self._admin.partition_counts()])
 
     def refuse_others(self, topics: Collection[str]) -> None:
-        """Rows have just been taken by partitions that this session had not written to: are these our topics?
+        """Check the ids of these topics, since partitions that this session had not written to have taken rows.
 
         Raises:
-            RetryableError: one is not. The next session begins with ``open``, which finds the same.
+            RetryableError: one is another topic. The next session begins with ``open``, which finds the same.
         """
         if wanted := self._written(topics):
-            _refuse_other(wanted, self._admin.ask(wanted).found())
+            _refuse_other(wanted, self._admin.describe(wanted).found())
 
     def suspect(self, topics: Collection[str]) -> None:
-        """Rows for these topics are not taken: are they still there? Does not wait for the answer; called again.
+        """Check whether these topics are still there, since rows for them are not acknowledged. It does not wait for
+        the answer, and is called again.
 
         Raises:
             RetryableError: as ``refuse_others``.
         """
         if self._suspected is None:
             if time.monotonic() >= self._suspect_due_s and (wanted := self._written(topics)):
-                self._suspected, self._suspect_due_s = self._admin.ask(wanted), time.monotonic() + SUSPECT_S
+                self._suspected, self._suspect_due_s = self._admin.describe(wanted), time.monotonic() + SUSPECT_S
         elif self._suspected.is_answered:
             asked, self._suspected = self._suspected, None
             try:
@@ -217,14 +218,14 @@ class TopicWatch:
             _refuse_other({each: an_id for each, an_id in self._written(topics).items() if each in asked.names}, found)
 
     def _written(self, topics: Collection[str]) -> dict[str, str]:
-        """The ids that those of them have that are tables'."""
+        """The remembered ids of those of these topics that are tables'."""
         tables = self._tracker.progress.tables.values()
         return {
             table.topic: table.topic_id for table in tables if table.topic and table.topic in topics and table.topic_id
         }
 
 
-def _refuse_other(wanted: Mapping[str, str], found: Mapping[str, TopicFound]) -> None:
+def _refuse_other(wanted: Mapping[str, str], found: Mapping[str, DescribedTopic]) -> None:
     for topic, topic_id in wanted.items():
         if topic not in found or found[topic].topic_id != topic_id:
             raise KafkaAway(f"topic {topic} was deleted while it was written to")

@@ -29,11 +29,15 @@ _SET_ELSEWHERE = {
     "message.max.bytes": "[producer] row_bytes_max",
     "metadata.broker.list": "[kafka] bootstrap_servers",
 }
-"""What others rely on, too: the Spark job, and the topics' own limits."""
+"""Properties on which others depend as well, as the Spark job and the topics' own limits, and the setting for each."""
 
 
 def client_config(settings: Settings) -> dict[str, Any]:
-    """What every librdkafka client of ours shares."""
+    """Properties of every librdkafka client of ours.
+
+    Raises:
+        OperatorError: [kafka.client] has a property that walbridge sets.
+    """
     passed = {name: value.get_secret_value() for name, value in settings.kafka.client.items()}
     if reserved := sorted(_RESERVED & passed.keys()):
         raise OperatorError(
@@ -69,10 +73,10 @@ def refusing_properties(settings: Settings) -> Iterator[None]:
 
 
 def admin_client(settings: Settings, hear: Callable[[KafkaError], None] = lambda _: None) -> AdminClient:
-    """One whose errors come as results: the client's own lines on stderr would only repeat them.
+    """An admin client. Its errors come as results, so its own lines on stderr are switched off.
 
     Args:
-        hear: takes what becomes of its connections.
+        hear: called with errors of its connections.
 
     Raises:
         OperatorError: as ``refusing_properties``.
@@ -82,7 +86,7 @@ def admin_client(settings: Settings, hear: Callable[[KafkaError], None] = lambda
 
 
 def transactional_config(settings: Settings, transactional_id: str) -> dict[str, Any]:
-    """Of the producer that writes rows, progress and cuts."""
+    """Properties of the transactional producer, which writes rows, progress and cuts."""
     timeout_ms = settings.producer.transaction_timeout_ms
     return {
         "acks": "all",

@@ -48,27 +48,29 @@ _DEFINITE = frozenset(
 )
 
 _OF_A_FAILED_TRANSACTION = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT, KafkaError._STATE})
-"""What its records are answered with, and what the next one is refused with, whichever is heard first."""
+"""Errors that only say that the transaction has failed: its records are answered, or the next one is refused, with
+these."""
 
 
 class Instance:
-    """A client, until it says that it is fenced. Every method but ``give_up`` may raise ``KafkaException``."""
+    """A librdkafka client, used until it is fenced. Every method but ``give_up`` may raise ``KafkaException``."""
 
     def __init__(self, client: Producer) -> None:
         self._client: Producer | None = client
         self._fenced: KafkaError | None = None
         self.produce: Callable[..., None] = client.produce
-        """The client's own, since it is called for each row: whoever calls it tells ``note`` what it raised."""
+        """The client's own method, since it is called for each row. The caller passes what it raises to ``note``."""
 
     @property
     def is_fenced(self) -> bool:
-        """Another instance has this one's transactional id."""
+        """Whether another instance has taken over this one's transactional id."""
         return self._fenced is not None
 
     def connect(self, topic: str, timeout_s: float) -> None:
-        """To a broker. A client that has none when it looks for its coordinator looks again after half a second.
+        """Connect to a broker first: a client without one looks for its coordinator again only after half a second.
 
-        The first answer may come over the bootstrap connection, which it leaves then for one to the broker by its name.
+        It asks twice, since the first answer may come over the bootstrap connection, which the client then leaves for a
+        connection to the broker under its own name.
         """
         for _ in range(2):
             self._call("list_topics", topic, timeout_s)
@@ -82,7 +84,7 @@ class Instance:
         self._call("begin_transaction")
 
     def commit(self, timeout_s: float) -> None:
-        """After a timeout the same call goes on with the same commit."""
+        """Commit the transaction. After a timeout, calling it again continues the same commit."""
         self._call("commit_transaction", timeout_s)
 
     def poll(self, timeout_s: float) -> None:
@@ -90,11 +92,11 @@ class Instance:
         self._call("poll", timeout_s)
 
     def flush(self, timeout_s: float) -> int:
-        """Serve callbacks until every record is answered; how many are not."""
+        """Serve callbacks until every record is acknowledged; returns how many are not yet."""
         return int(self._call("flush", timeout_s))
 
     def partition_count(self, topic: str, timeout_s: float) -> int:
-        """As the broker says now."""
+        """The number of partitions that the broker tells now."""
         return len(self._call("list_topics", topic, timeout_s).topics[topic].partitions)
 
     def failure(self, heard: KafkaError) -> KafkaError:
@@ -109,7 +111,7 @@ class Instance:
         return heard
 
     def give_up(self) -> None:
-        """Abort the open transaction, as far as that goes, and forget its records."""
+        """Abort the open transaction, if that is possible, and forget its records."""
         # Callbacks that are never called are never freed: hence the last two.
         for name, arguments in (("abort_transaction", (SLICE_S,)), ("purge", ()), ("poll", (0,))):
             if self.is_fenced:
@@ -125,7 +127,7 @@ class Instance:
                 )
 
     def note(self, reason: KafkaError) -> None:
-        """Let the client go, if it says that another instance fenced it."""
+        """Stop using the client if this error says that another instance fenced it."""
         if reason.code() in FENCED:
             if self._client is not None:
                 _keep_for_ever(self._client)
@@ -149,7 +151,8 @@ class Instance:
         raise KafkaException(reason)
 
     def _fatal_reason(self) -> KafkaError | None:
-        """A dead instance answers a transactional call with the reason; while one is under way, only that one."""
+        """The fatal error of a dead client. It answers a transactional call with it; while a call is under way, only
+        that same call."""
         assert self._client is not None
         for ask in (self._client.abort_transaction, self._client.commit_transaction):
             try:
@@ -162,7 +165,7 @@ class Instance:
 
 
 def _keep_for_ever(client: Producer) -> None:
-    """Nor is it destroyed, even when Python ends: with reports queued, that has made librdkafka free memory twice."""
+    """Never destroy the client, not even when Python ends: with reports queued, librdkafka has freed memory twice."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
 
 
@@ -175,14 +178,14 @@ def _reason_behind(error: BaseException | None) -> KafkaError | None:
     return None
 
 
-def opened(
+def connected_instance(
     settings: Settings,
     transactional_id: str,
     on_error: Callable[[KafkaError], None],
     on_wait: Callable[[], None],
     timeout_s: float,
 ) -> Instance:
-    """Waits as long as the broker is away; ``on_wait`` may raise to end it.
+    """A new instance with its transactional id initialised. Waits while the broker is away; ``on_wait`` may raise.
 
     Raises:
         OperatorError: the broker refuses for a reason that stays.

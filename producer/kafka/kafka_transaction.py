@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 from walbridge.producer.errors.servers import another_runs
 from walbridge.producer.errors.topics import may_not_write
 from walbridge.producer.kafka.deliveries import Deliveries
-from walbridge.producer.kafka.instance import SERVE_S, Instance, opened
+from walbridge.producer.kafka.instance import SERVE_S, Instance, connected_instance
 from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.settings import Settings
 
@@ -31,7 +31,7 @@ class BatchAborted(KafkaAway):
 
 
 class KafkaTransaction:
-    """The one that may be open under a transactional id.
+    """The Kafka transaction of one transactional id, of which at most one is open.
 
     Args:
         on_wait: called at least once per SLICE_S while Kafka makes us wait.
@@ -63,19 +63,19 @@ class KafkaTransaction:
         self._instance = None
         self.in_transaction = False
         with self._waiting():
-            self._instance = opened(self._settings, self._id, self._on_error, self._on_wait, timeout_s)
+            self._instance = connected_instance(self._settings, self._id, self._on_error, self._on_wait, timeout_s)
         self._suspect = False
         self.instance_count += 1
 
     @property
     def waits_s(self) -> float:
-        """How long the step that goes on has waited for Kafka; another thread may ask."""
+        """How long the current step has been waiting for Kafka; called from another thread."""
         since_s = self._waits_since_s
         return 0.0 if since_s is None else time.monotonic() - since_s
 
     @contextmanager
     def _waiting(self) -> Iterator[float]:
-        """A step that Kafka has to answer; since when."""
+        """A block that waits for Kafka; yields the time since when."""
         since_s = self._waits_since_s = time.monotonic()
         try:
             yield since_s

@@ -43,7 +43,7 @@ def reader_config(settings: Settings) -> dict[str, Any]:
     }
 
 
-def looking_consumer(settings: Settings, properties: dict[str, Any]) -> Consumer:
+def read_only_consumer(settings: Settings, properties: dict[str, Any]) -> Consumer:
     """A consumer with ``reader_config`` and what else is given.
 
     Raises:
@@ -54,17 +54,18 @@ def looking_consumer(settings: Settings, properties: dict[str, Any]) -> Consumer
 
 
 class PartitionLog:
-    """A context manager: it holds a consumer. ``next_offset`` is where the next read would go on.
+    """Reads one partition; a context manager, since it holds a consumer. ``next_offset``: where the next read would go
+    on.
 
     Args:
-        is_over: whether nobody waits for what is read any more; then a read gives up instead of waiting for an answer.
+        is_over: returns true once nobody needs the result any more: a read then gives up instead of waiting.
     """
 
     def __init__(
         self, settings: Settings, topic: str, partition: int, is_over: Callable[[], bool] = lambda: False
     ) -> None:
         # The broker would hold the fetch that finds the end for as long as this.
-        self._consumer = looking_consumer(settings, {"fetch.wait.max.ms": 10})
+        self._consumer = read_only_consumer(settings, {"fetch.wait.max.ms": 10})
         self._group = reader_config(settings)["group.id"]
         self._topic = topic
         self._partition = partition
@@ -139,7 +140,7 @@ class PartitionLog:
             self._is_leader_known = True
 
     def _pause(self) -> None:
-        """Until the next read: the client would ask for more a hundred times a second."""
+        """Stop fetching until the next read: the client would ask for more a hundred times a second."""
         self._consumer.unassign()
 
     def _refuse_silence(self, heard_s: float) -> None:
@@ -163,7 +164,7 @@ class PartitionLog:
         return next((value for message in self.backwards() if (value := wanted(message)) is not None), None)
 
     def backwards(self) -> Iterator[Message]:
-        """From the newest message to the oldest; what is not asked for is not read, but for the rest of a span."""
+        """All messages from the newest to the oldest, read span by span as they are consumed."""
         first, end = self.bounds()
         span, stop = _SPAN, None
         while True:

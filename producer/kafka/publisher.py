@@ -196,9 +196,9 @@ class Publisher(KafkaTransaction):
                 self._flush()
                 self._look_if_late(since_s)
         spans = self._deliveries.spans()
-        if (fault := self._growth(spans) or self._offsets.remade(spans)) is not None:
+        if (fault := self._growth(spans) or self._offsets.remade_topic(spans)) is not None:
             raise self._aborted(fault)
-        if first_rows := self._offsets.first_rows(spans):
+        if first_rows := self._offsets.topics_with_first_rows(spans):
             self.on_first_rows(first_rows)
         self._offsets.note(spans)
         if (fault := hole(spans)) is not None:

@@ -28,7 +28,7 @@ the topic is compacted as ``topic_specs.py`` says, two programs that run bring h
 
 
 class StatusTopic:
-    """One for each slot. Used by one thread."""
+    """Reads and writes the run records of one slot. Used by one thread."""
 
     def __init__(self, settings: Settings, program: str = PRODUCER) -> None:
         self._settings, self._topic, self._program = settings, status_topic(settings.name), program

@@ -26,7 +26,7 @@ _END_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class RequestsRead:
-    """Those that came, and the offset behind all that was read."""
+    """Requests that came, and the offset after the last record that was read."""
 
     requests: tuple[TableRequest, ...]
     next_offset: int

@@ -19,8 +19,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from walbridge.producer.kafka.asked_topics import AWAY, AskedTopics, seen_partition_count, unanswered
 from walbridge.producer.kafka.client_config import admin_client
+from walbridge.producer.kafka.topic_descriptions import AWAY, TopicDescriptions, not_described, visible_partition_count
 from walbridge.producer.kafka.topic_specs import SEGMENT, SIZE, TopicSpec, may_stay
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.errors import KafkaAway, KafkaRefuses, OperatorError
@@ -79,7 +79,7 @@ class TopicAdmin:
             return {}
         try:
             asked = self._admin.describe_topics(TopicCollection(sorted({*names})), request_timeout=CONTACT_TIMEOUT_S)
-            found = {name: seen_partition_count(future) for name, future in asked.items()}
+            found = {name: visible_partition_count(future) for name, future in asked.items()}
         except KafkaException as error:
             raise self._away(error.args[0]) from None
         return {name: count for name, count in found.items() if count}
@@ -100,10 +100,10 @@ class TopicAdmin:
             return KafkaRefuses(f"Kafka at {where} does not let walbridge in: {heard.str()}")
         return KafkaAway(f"Kafka at {where} cannot be reached: {error.str()} ({heard.str()})")
 
-    def ask(self, names: Iterable[str]) -> AskedTopics:
-        """Ask for topics by name, at least one."""
+    def describe(self, names: Iterable[str]) -> TopicDescriptions:
+        """Request descriptions of these topics, at least one, without waiting for the answer."""
         wanted = sorted({*names})
-        return AskedTopics(
+        return TopicDescriptions(
             wanted, self._admin.describe_topics(TopicCollection(wanted), request_timeout=REQUEST_TIMEOUT_S)
         )
 
@@ -202,7 +202,7 @@ class TopicAdmin:
             try:
                 found = futures[resources[spec.name]].result()
             except KafkaException as error:
-                raise unanswered(f"settings of topic {spec.name} cannot be read", error.args[0]) from None
+                raise not_described(f"settings of topic {spec.name} cannot be read", error.args[0]) from None
             for name, value in spec.config.items():
                 if name not in found or may_stay(name, found[name].value, value):
                     continue

@@ -9,7 +9,7 @@ that is large or cannot be read.
 import struct
 
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.encoding.record import RecordWriter, with_block
+from walbridge.producer.encoding.record import RecordWriter, with_transaction_block
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, wal_start
 from walbridge.producer.session.transactions.transaction import TransactionTracker
 from walbridge.schemas.errors import OperatorError, ProtocolError
@@ -59,7 +59,7 @@ class FastPath:
         if transaction.has_source_details:
             transaction.change_lsn = wal_start(data)
             more = transaction.source_of(writer.relation.table.relation_id)
-            source, tail = more.encoded, with_block(tail, more.block(transaction.ordinal))
+            source, tail = more.encoded, with_transaction_block(tail, more.transaction_block(transaction.ordinal))
         try:
             # What fails here fails on the general way again, which knows how to leave the table. Nothing is counted
             # yet.

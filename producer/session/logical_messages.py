@@ -101,7 +101,7 @@ class LogicalMessages:
         self._out.open()
         source = TransactionSource.of(message.message_lsn, sent_us, None, None)
         if last_commit_end is not None:
-            source = source.in_sequence(last_commit_end, message.message_lsn)
+            source = source.with_sequence(last_commit_end, message.message_lsn)
         self._publish(message, source, OUTSIDE_ORDINAL)
         batch = self._out.batch
         batch.last_message_lsn = message.message_lsn

@@ -140,7 +140,7 @@ class JsonCodec:
         """Names in a key, each with what its column is called in rows of this version; None without a key."""
         return None if self._key is None else [*zip(self._key.names, self._columns_of_key, strict=True)]
 
-    def key_of_table(self, number: int) -> bytes:
+    def whole_table_key(self, number: int) -> bytes:
         """A key that no row has: all its columns are null. Those of two numbers are the same JSON in other bytes."""
         assert self._key is not None, "a key of a table without one"
         return dumped(dict.fromkeys(self._key.names))[:-1] + b" " * number + b"}"

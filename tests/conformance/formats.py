@@ -23,7 +23,7 @@ from tests.conformance.recorded import (
     write_lines,
 )
 from walbridge.consumer.event import NEW_KEY, OLD_KEY, KafkaRecord
-from walbridge.producer.encoding.table_keys import table_keys
+from walbridge.producer.encoding.whole_table_keys import whole_table_keys
 from walbridge.schemas.avro.codec import schema_id
 from walbridge.schemas.avro.framing import SINGLE_OBJECT, prefix_of, registry_frame_id
 from walbridge.schemas.avro.schema import revision_field
@@ -61,11 +61,11 @@ def in_json(found: Sequence[KafkaRecord]) -> list[KafkaRecord]:
     """As JSON."""
     versions = {each.schema_id: replace(each, is_json=True) for each in _versions(found)}
     with_key = {each.key_schema_id: each for each in versions.values()}
-    of_tables = {key: n for each in versions.values() for n, key in enumerate(table_keys(each).values())}
+    of_tables = {key: n for each in versions.values() for n, key in enumerate(whole_table_keys(each).values())}
 
     def key(data: bytes) -> bytes:
         codec = json_codec(with_key[_schema_id(data)])
-        return codec.key(data) if data not in of_tables else codec.key_of_table(of_tables[data])
+        return codec.key(data) if data not in of_tables else codec.whole_table_key(of_tables[data])
 
     def value(data: bytes, version: RelationRecord) -> bytes:
         return json_codec(version).value(data)

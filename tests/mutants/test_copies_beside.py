@@ -16,7 +16,7 @@ from tests.producer.session.copies import test_copies_chunks as chunks
 from tests.producer.session.copies import test_copies_listed as listed
 from tests.producer.session.copies import test_copies_topics as copies_topics
 from tests.producer.session.copies import test_copies_windows as windows
-from walbridge.producer.kafka.topic_found import TopicFound
+from walbridge.producer.kafka.described_topic import DescribedTopic
 from walbridge.producer.session.changes import Changes
 from walbridge.producer.session.copies.answers import CopyAnswers
 from walbridge.producer.session.copies.chunk_rows import rows_at_end
@@ -32,7 +32,7 @@ from walbridge.producer.session.left_out_tables import LeftOutTables
 from walbridge.producer.session.loop import Session
 from walbridge.producer.session.table_trouble import TableTrouble
 
-ANOTHER = TopicFound("another", 1)
+ANOTHER = DescribedTopic("another", 1)
 
 
 def noticed(function: object, text: str, mistake: str, test: object) -> Noticed:

@@ -24,11 +24,11 @@ from walbridge.producer.guards.doubts.doubts import Doubts
 from walbridge.producer.guards.doubts.storage_comparison import StorageComparison
 from walbridge.producer.guards.doubts.stream_facts import StreamFacts
 from walbridge.producer.guards.source_watch import SourceWatch
-from walbridge.producer.kafka.asked_topics import AskedTopics
 from walbridge.producer.kafka.control_topics import MetadataWriter
+from walbridge.producer.kafka.described_topic import DescribedTopic
 from walbridge.producer.kafka.kafka_transaction import BatchAborted
 from walbridge.producer.kafka.publisher import ControlRecord, Publisher
-from walbridge.producer.kafka.topic_found import TopicFound
+from walbridge.producer.kafka.topic_descriptions import TopicDescriptions
 from walbridge.producer.kafka.topic_specs import TopicSpec
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
@@ -175,11 +175,12 @@ class Admin:
     def partition_counts_of(self, names: Collection[str]) -> dict[str, int]:
         return {name: self.counts[name] for name in names if name in self.counts}
 
-    def ask(self, names: Iterable[str]) -> AskedTopics:
+    def describe(self, names: Iterable[str]) -> TopicDescriptions:
         asked = list(names)
         there = [name for name in asked if name not in self.deleted]
-        found = {name: TopicFound(self.ids.get(name, "one"), self.counts.get(name, 1)) for name in there}
-        return cast(AskedTopics, SimpleNamespace(names=frozenset(asked), is_answered=self.answers, found=lambda: found))
+        found = {name: DescribedTopic(self.ids.get(name, "one"), self.counts.get(name, 1)) for name in there}
+        answer = SimpleNamespace(names=frozenset(asked), is_answered=self.answers, found=lambda: found)
+        return cast(TopicDescriptions, answer)
 
     def check(self, specs: Iterable[TopicSpec]) -> None:
         """Nobody changes a setting."""
@@ -256,7 +257,7 @@ class Watch:
         """Of tables that are to be copied."""
         self.lost: dict[str, OperatorError] = {}
         """Topics that a table's next copy may not go into."""
-        self.there: dict[str, TopicFound | None] = {}
+        self.there: dict[str, DescribedTopic | None] = {}
         """Topics that are not as all others: None where there is none."""
         self.topics = self
         self.strangers: set[int] = set()
@@ -326,8 +327,8 @@ class Watch:
     def why_lost(self, record: RelationRecord) -> OperatorError | None:
         return self.lost.get(record.topic)
 
-    def found(self, topic: str) -> TopicFound | None:
-        return self.there.get(topic, TopicFound("one", 1))
+    def found(self, topic: str) -> DescribedTopic | None:
+        return self.there.get(topic, DescribedTopic("one", 1))
 
     def free_topic(self, wanted: str, taken: Iterable[str]) -> str:
         return free_topic(wanted, taken)

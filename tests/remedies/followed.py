@@ -97,7 +97,7 @@ FOLLOWED: dict[str, str] = {
     "producer/errors/topics.py:may_not_write": LOCKED_KAFKA,
     "producer/kafka/instance.py:_refuse_definite": LOCKED_KAFKA,
     "producer/kafka/partition_log.py:_unreadable": LOCKED_KAFKA,
-    "producer/kafka/asked_topics.py:unanswered": LOCKED_KAFKA,
+    "producer/kafka/topic_descriptions.py:not_described": LOCKED_KAFKA,
     "producer/postgres/server_errors.py:by_text": NOT_TRUSTED,
     "producer/postgres/server_errors.py:by_sqlstate": LOCKED_POSTGRES,
     "producer/postgres/connection.py:retry_at_start": NOT_TRUSTED,

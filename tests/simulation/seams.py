@@ -20,7 +20,7 @@ from tests.simulation.kafka_producer import Producer
 from tests.simulation.postgres import Select, Server, Walsender
 from tests.simulation.table_requests import RequestsInTurn
 from tests.simulation.world import Clock, Silence, World
-from walbridge.producer.kafka.topic_found import TopicFound
+from walbridge.producer.kafka.described_topic import DescribedTopic
 from walbridge.producer.kafka.topic_specs import TopicSpec
 from walbridge.producer.postgres.facts import PublicationState, TableFacts, TableStorage
 from walbridge.producer.postgres.publications.combined_publications import EVERY_TABLE
@@ -84,7 +84,7 @@ class Admin:
 
     def ask(self, names: Iterable[str]) -> SimpleNamespace:
         """As ``TopicAdmin.ask``: nobody deletes one or makes one anew."""
-        found = {name: TopicFound("one", self._broker.partition_counts.get(name, 1)) for name in names}
+        found = {name: DescribedTopic("one", self._broker.partition_counts.get(name, 1)) for name in names}
         return SimpleNamespace(names=frozenset(found), is_answered=True, found=lambda: found)
 
     def partition_counts(self) -> dict[str, int]:

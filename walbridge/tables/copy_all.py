@@ -109,7 +109,7 @@ def _refuse_lost_topics(settings: Settings, progress: Progress) -> None:
     """As a start compares the topics of all tables."""
     baseline, admin = Baseline.of(progress), TopicAdmin(settings)
     if baseline is not None and baseline.control_topics:
-        baseline.refuse_other_control_topics(admin.ask(baseline.control_topics).found())
+        baseline.refuse_other_control_topics(admin.describe(baseline.control_topics).found())
     recorded = {record.table.relation_id for record in relations(settings, admin.partition_counts())}
     if missing := [str(each) for each in progress.relation_ids if each not in recorded]:
         raise metadata_gone(metadata_topic(settings.name), missing)

@@ -12,7 +12,7 @@ import structlog
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.guards.source_watch import SourceWatch
-from walbridge.producer.kafka.topic_found import TopicFound
+from walbridge.producer.kafka.described_topic import DescribedTopic
 from walbridge.producer.postgres.copy_beside.copy_protocol import TableFound
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.relations.table_description import announced, describe
@@ -134,7 +134,7 @@ class CopyStart:
             return f"{topic} has {here.partition_count} partitions, and the table has no key"
         return None
 
-    def _is_left_to(self, table: PublishedTable, topic: str, here: TopicFound) -> bool:
+    def _is_left_to(self, table: PublishedTable, topic: str, here: DescribedTopic) -> bool:
         progress = self._tracker.progress.tables
         names = self._tables.versions.names(progress)
         own = progress.get(table.relation_id)

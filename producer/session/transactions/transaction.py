@@ -56,7 +56,7 @@ class OpenTransaction:
         encoded = (
             source.encoded
             if self.previous_commit_end is None
-            else source.sequenced(self.previous_commit_end, self.change_lsn)
+            else source.encoded_with_sequence(self.previous_commit_end, self.change_lsn)
         )
         if events is None:
             return TransactionSource(encoded, source.origin_lsn)

@@ -20,7 +20,7 @@ from walbridge.producer.encoding import record as record_module
 from walbridge.producer.encoding.copied_rows import RowEncoder, RowFormat
 from walbridge.producer.encoding.json_record import JsonRecordWriter
 from walbridge.producer.encoding.kafka_record import NEW_KEY, OLD_KEY, KafkaRecord
-from walbridge.producer.encoding.record import RecordWriter, plain_tails, with_block
+from walbridge.producer.encoding.record import RecordWriter, plain_tails, with_transaction_block
 from walbridge.producer.errors.rows import row_too_large
 from walbridge.producer.pgoutput.messages import Delete, Insert, LogicalMessage, Unsent, Update
 from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
@@ -109,8 +109,8 @@ def test_plain_rows_are_what_the_general_way_makes_of_them(of: TableSchema, data
     for ordinal in (0, 0x2000, 3):
         sent = [each if isinstance(each, Unsent) else each[0] for each in data.draw(fields_of(of))]
         row = tuple_data(*(NULL if each is Unsent.UNCHANGED_TOAST else each for each in sent))
-        source = SOURCE.in_sequence(7, ordinal)._replace(transaction_id=b"\x02a")
-        tail = with_block(plain_tails(TS_MS)["c"], source.block(ordinal))
+        source = SOURCE.with_sequence(7, ordinal)._replace(transaction_id=b"\x02a")
+        tail = with_transaction_block(plain_tails(TS_MS)["c"], source.block(ordinal))
 
         found = writer.plain(row, 0, writer.source, source.encoded, ordinal, tail)
 

@@ -75,7 +75,7 @@ def test_origin_of_a_replayed_transaction_is_told() -> None:
 def test_sequence_is_a_text_of_two_lsns_and_changes_nothing_else(last: int | None, told: str) -> None:
     source = TransactionSource.of(5, 6, 7, "Ünit", 2**40)
     _, plain = Written(KEYED).inserted(b"1", NULL, NULL, source=source)
-    _, event = Written(KEYED).inserted(b"1", NULL, NULL, source=source.in_sequence(last, 2**64 - 1))
+    _, event = Written(KEYED).inserted(b"1", NULL, NULL, source=source.with_sequence(last, 2**64 - 1))
 
     assert plain["source"]["sequence"] is None
     assert event == plain | {"source": plain["source"] | {"sequence": told}}

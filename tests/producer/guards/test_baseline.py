@@ -8,7 +8,7 @@ import pytest
 
 from tests.producer.streaming_progress import STREAMING
 from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
-from walbridge.producer.kafka.topic_found import TopicFound
+from walbridge.producer.kafka.described_topic import DescribedTopic
 from walbridge.producer.postgres.facts import PublicationState
 from walbridge.producer.postgres.publications.combined_publications import UNDER_OTHER_NAME
 from walbridge.schemas.control.table_progress import CURRENT, TableProgress
@@ -246,9 +246,9 @@ def test_topic_of_all_tables_that_is_not_the_one_that_was_written_is_refused(
     topics: dict[str, str], words: str
 ) -> None:
     """I7. What becomes of a table's own topic is that table's."""
-    BASELINE.refuse_other_control_topics({"p.metadata": TopicFound("a+/b", 1)})
+    BASELINE.refuse_other_control_topics({"p.metadata": DescribedTopic("a+/b", 1)})
     with pytest.raises(OperatorError, match=words):
-        BASELINE.refuse_other_control_topics({name: TopicFound(an_id, 1) for name, an_id in topics.items()})
+        BASELINE.refuse_other_control_topics({name: DescribedTopic(an_id, 1) for name, an_id in topics.items()})
 
 
 def test_ids_of_topics_that_format_1_kept_together_go_to_their_tables() -> None:

@@ -419,7 +419,7 @@ def test_topic_ids_of_a_progress_of_format_1_go_to_the_records_of_tables() -> No
     watched = opened()
     now = watched.tracker.progress
     tables = {each: replace(table, topic=None, topic_id=None) for each, table in now.tables.items()}
-    topics = " ".join(f"{topic}:{found.topic_id}" for topic, found in watched.admin.ask(TOPICS).found().items())
+    topics = " ".join(f"{topic}:{found.topic_id}" for topic, found in watched.admin.describe(TOPICS).found().items())
     options = now.options | {"walbridge.topics": topics}
     watched.tracker.committed(replace(now, tables=tables, options=options, format_version=1))
     watched.open()

@@ -71,17 +71,17 @@ def test_topic_that_is_lost_under_a_session_is_noticed_by_a_look_that_does_not_w
     lose: Callable[[Watched], None], words: str
 ) -> None:
     watched = followed()
-    watched.watched.topics.hear()
+    watched.watched.topics.receive_answers()
     lose(watched)
     watched.admin.answers = False
     watched.look()
-    watched.watched.topics.hear()
+    watched.watched.topics.receive_answers()
     assert doubted(watched) == {}
 
     watched.admin.answers = True
     watched.watched.topics._asked = None
     watched.look()
-    watched.watched.topics.hear()
+    watched.watched.topics.receive_answers()
     assert [words in why for why in doubted(watched).values()] == [True]
 
 
@@ -101,7 +101,7 @@ def test_broker_is_not_asked_for_topics_with_every_look(monkeypatch: pytest.Monk
     """There may be a look before each cut."""
     monkeypatch.setattr(topic_watch, "INTERVAL_S", 10.0)
     watched = followed()
-    watched.watched.topics.hear()
+    watched.watched.topics.receive_answers()
     watched.look()
     assert watched.watched.topics._asked is None, "the start has asked"
 
@@ -112,12 +112,12 @@ def test_broker_is_not_asked_for_topics_with_every_look(monkeypatch: pytest.Monk
 
 def test_topic_of_all_tables_that_is_lost_under_a_session_is_refused() -> None:
     watched = followed()
-    watched.watched.topics.hear()
+    watched.watched.topics.receive_answers()
     watched.admin.ids["p.metadata"] = "another"
     watched.look()
 
     with pytest.raises(OperatorError, match=r"p\.metadata was deleted and made again"):
-        watched.watched.topics.hear()
+        watched.watched.topics.receive_answers()
 
 
 def test_broker_that_does_not_answer_says_nothing_of_topics() -> None:
@@ -130,7 +130,7 @@ def test_broker_that_does_not_answer_says_nothing_of_topics() -> None:
         raise KafkaAway("away")
 
     asked.found = away  # type: ignore[method-assign, assignment]
-    watched.watched.topics.hear()
+    watched.watched.topics.receive_answers()
     assert doubted(watched) == {}
     assert watched.watched.topics._asked is None
 

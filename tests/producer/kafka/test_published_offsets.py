@@ -36,7 +36,7 @@ def test_a_partition_that_goes_on_below_its_end_was_made_anew(first: int, is_tol
     offsets = PublishedOffsets()
     offsets.note([span(3, 4), span(0, 1, partition=1)])
 
-    assert (offsets.remade([span(first)]) is not None) == is_told
+    assert (offsets.remade_topic([span(first)]) is not None) == is_told
 
 
 @given(st.lists(st.sets(st.sampled_from([("a", 0), ("a", 1), ("b", 0)])), max_size=6))
@@ -46,7 +46,8 @@ def test_each_partition_has_its_first_rows_once(batches: list[set[tuple[str, int
     for batch in batches:
         spans = [span(ends.get(each, 0), topic=each[0], partition=each[1]) for each in sorted(batch)]
 
-        assert offsets.first_rows(spans) == {topic for topic, partition in batch if (topic, partition) not in ends}
-        assert offsets.remade(spans) is None
+        new = {topic for topic, partition in batch if (topic, partition) not in ends}
+        assert offsets.topics_with_first_rows(spans) == new
+        assert offsets.remade_topic(spans) is None
         offsets.note(spans)
         ends |= {each: ends.get(each, 0) + 2 for each in batch}

@@ -105,7 +105,7 @@ def test_status_topic_that_is_compacted_late_is_altered_if_that_is_allowed_and_s
 def test_right_that_is_missing_is_the_operators_and_no_broker_that_is_away() -> None:
     admin = admin_that_answers(NOT_ALLOWED)
 
-    for ask in (lambda: admin.ask(["p.cuts"]).found(), lambda: admin.check([SPEC])):
+    for ask in (lambda: admin.describe(["p.cuts"]).found(), lambda: admin.check([SPEC])):
         with pytest.raises(OperatorError) as refused:
             ask()
         assert refused.value.remedy.startswith("grant Describe and DescribeConfigs")
@@ -115,7 +115,7 @@ def test_right_that_is_missing_is_the_operators_and_no_broker_that_is_away() -> 
 def test_broker_that_leaves_in_between_is_away(code: int) -> None:
     admin = admin_that_answers(KafkaError(code))
 
-    for ask in (lambda: admin.ask(["p.cuts"]).found(), lambda: admin.check([SPEC])):
+    for ask in (lambda: admin.describe(["p.cuts"]).found(), lambda: admin.check([SPEC])):
         with pytest.raises(KafkaAway):
             ask()
 

@@ -199,7 +199,7 @@ def test_column_that_is_called_as_our_own_field_keeps_its_key_apart() -> None:
 
 def test_keys_of_the_whole_table_have_null_columns_and_bytes_of_their_own() -> None:
     codec = json_codec(json_record(ID, BIG))
-    keys = [codec.key_of_table(number) for number in range(3)]
+    keys = [codec.whole_table_key(number) for number in range(3)]
 
     assert [json.loads(key) for key in keys] == [{"id": None}] * 3
     assert len({*keys}) == 3

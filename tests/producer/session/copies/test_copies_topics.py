@@ -8,7 +8,7 @@ import pytest
 
 from tests.producer.copied_session import COPIED, LATE, LATER, found
 from tests.producer.kept import Kept
-from walbridge.producer.kafka.topic_found import TopicFound
+from walbridge.producer.kafka.described_topic import DescribedTopic
 from walbridge.producer.postgres.copy_beside.copy_protocol import TableFound
 from walbridge.producer.session.copies.start import CopyStart
 from walbridge.schemas.control.table_progress import DROPPED, GIVEN_UP, TableProgress
@@ -42,8 +42,8 @@ def test_table_made_again_goes_on_in_the_topic_that_the_one_before_it_left() -> 
     assert Begun().topic_of(again()) == TOPIC
 
 
-@pytest.mark.parametrize("there", [None, TopicFound("another", 1)], ids=["deleted", "made anew"])
-def test_topic_that_is_not_the_one_that_was_left_is_not_made_or_taken_again(there: TopicFound | None) -> None:
+@pytest.mark.parametrize("there", [None, DescribedTopic("another", 1)], ids=["deleted", "made anew"])
+def test_topic_that_is_not_the_one_that_was_left_is_not_made_or_taken_again(there: DescribedTopic | None) -> None:
     begun = Begun()
     begun.kept.kept_watch.there[TOPIC] = there
     assert begun.topic_of(again()) == f"{TOPIC}_2"
@@ -77,11 +77,11 @@ def test_other_topic_is_taken_again_by_the_next_table_of_the_name() -> None:
 def test_table_made_again_without_a_key_gets_a_topic_of_one_partition() -> None:
     """I3: over several partitions its rows have no order."""
     begun = Begun()
-    begun.kept.kept_watch.there[TOPIC] = TopicFound("one", 4)
+    begun.kept.kept_watch.there[TOPIC] = DescribedTopic("one", 4)
     assert begun.topic_of(again()) == TOPIC
 
     begun = Begun()
-    begun.kept.kept_watch.there[TOPIC] = TopicFound("one", 4)
+    begun.kept.kept_watch.there[TOPIC] = DescribedTopic("one", 4)
     assert begun.topic_of(again(has_key=False)) == f"{TOPIC}_2"
 
 
@@ -98,7 +98,7 @@ def test_table_that_lost_its_key_gets_a_topic_of_one_partition_and_stays_there_w
 def test_table_of_another_cluster_keeps_the_topic_that_progress_tells_while_it_is_there() -> None:
     """After ``walbridge copy --all`` no id of a topic is known."""
     own = TableProgress(LATER, "stale", TOPIC, name="public.late")
-    for there, topic in ((TopicFound("one", 1), TOPIC), (None, f"{TOPIC}_2")):
+    for there, topic in ((DescribedTopic("one", 1), TOPIC), (None, f"{TOPIC}_2")):
         begun = Begun(None)
         begun.kept.cache.begin_at(10)
         begun.kept.tracker.remember_tables({LATER: own})
@@ -114,7 +114,7 @@ def test_table_of_another_cluster_with_another_key_gets_another_topic_whatever_i
         begun.kept.cache.begin_at(10)
         own = TableProgress(relation_id, "stale", TOPIC, name="public.late")
         begun.kept.tracker.remember_tables({relation_id: own})
-        begun.kept.kept_watch.there[TOPIC] = TopicFound("one", 1)
+        begun.kept.kept_watch.there[TOPIC] = DescribedTopic("one", 1)
         there = again(relation_id)
         columns = tuple(
             replace(each, in_primary_key=each.name == key, in_replica_identity=each.name == key)

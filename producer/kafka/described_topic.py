@@ -1,4 +1,4 @@
-"""What a broker says of a topic. Pure."""
+"""A topic as a broker describes it. Pure."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ TOPIC_ID_LENGTH = 8
 """Of the 22 characters of a topic's id: enough to tell two lives of one topic apart."""
 
 
-class TopicFound(NamedTuple):
+class DescribedTopic(NamedTuple):
     """A topic as it is: one that was made anew has another id. Before Kafka 2.8 all have the same."""
 
     topic_id: str

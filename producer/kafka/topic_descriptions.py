@@ -1,4 +1,4 @@
-"""What the broker says of topics that it was asked for, or why it does not."""
+"""Descriptions of topics, requested from the broker without waiting for the answer."""
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import TopicDescription
 
-from walbridge.producer.kafka.topic_found import TOPIC_ID_LENGTH, TopicFound
+from walbridge.producer.kafka.described_topic import TOPIC_ID_LENGTH, DescribedTopic
 from walbridge.schemas.errors import KafkaAway, OperatorError
 
 AWAY = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
@@ -14,8 +14,8 @@ DELETED = KafkaError.UNKNOWN_TOPIC_OR_PART
 _UNSEEN = (DELETED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
-class AskedTopics:
-    """Topics that the broker has been asked for; whoever asks need not wait."""
+class TopicDescriptions:
+    """The requested descriptions of some topics. The caller need not wait for the answers."""
 
     def __init__(self, names: Iterable[str], futures: Mapping[str, "Future[TopicDescription]"]) -> None:
         self.names = frozenset(names)
@@ -26,8 +26,8 @@ class AskedTopics:
         """Whether ``found`` returns at once."""
         return all(future.done() for future in self._futures.values())
 
-    def found(self) -> dict[str, TopicFound]:
-        """Those that exist.
+    def found(self) -> dict[str, DescribedTopic]:
+        """The topics that exist, by name; waits for the answers.
 
         Raises:
             RetryableError: no broker answers.
@@ -39,14 +39,14 @@ class AskedTopics:
                 topic = future.result()
             except KafkaException as error:
                 if error.args[0].code() != DELETED:
-                    raise unanswered(f"topic {name} cannot be described", error.args[0]) from None
+                    raise not_described(f"topic {name} cannot be described", error.args[0]) from None
             else:
-                found[name] = TopicFound(str(topic.topic_id)[:TOPIC_ID_LENGTH], len(topic.partitions))
+                found[name] = DescribedTopic(str(topic.topic_id)[:TOPIC_ID_LENGTH], len(topic.partitions))
         return found
 
 
-def seen_partition_count(asked: "Future[TopicDescription]") -> int:
-    """0: there is no such topic, or we may not see it."""
+def visible_partition_count(asked: "Future[TopicDescription]") -> int:
+    """The number of partitions; 0 where there is no such topic, or we may not see it."""
     try:
         return len(asked.result().partitions)
     except KafkaException as error:
@@ -55,8 +55,8 @@ def seen_partition_count(asked: "Future[TopicDescription]") -> int:
         raise
 
 
-def unanswered(what: str, reason: KafkaError) -> KafkaAway | OperatorError:
-    """What a question came to: nobody answers, or whoever asks may not know."""
+def not_described(what: str, reason: KafkaError) -> KafkaAway | OperatorError:
+    """The error for a request that failed: no broker answers, or our principal may not ask."""
     if reason.retriable() or reason.code() in (*AWAY, DELETED):
         return KafkaAway(f"{what}: {reason.str()}")
     return OperatorError(

@@ -12,11 +12,11 @@ from walbridge.schemas.control.metadata_record import RelationRecord
 TRUNCATED = "t"
 
 
-def table_keys(record: RelationRecord) -> dict[str, bytes]:
-    """By what it is; empty for a table without a key.
+def whole_table_keys(record: RelationRecord) -> dict[str, bytes]:
+    """By kind of record, its key; empty for a table without a key.
 
-    Each has all columns null, as no row has. They differ in how long the first null is written, which Avro lets be:
-    00, 80 00, 80 80 00.
+    In each key all columns are null, as in no row's. They differ in the length of the first null, for which Avro allows
+    several encodings: 00, 80 00, 80 80 00.
     """
     if record.key_frame_id is None:
         return {}
