@@ -45,8 +45,8 @@ class Session:
 
     def receive(self, message: Message | bytes) -> None:
         frame = xlog_data(message if isinstance(message, bytes) else encode_message(message))
-        if self.pending.takes is not None:
-            self.pending.takes(frame)
+        if self.pending.take_frame is not None:
+            self.pending.take_frame(frame)
         else:
             self._dispatch(frame)
 

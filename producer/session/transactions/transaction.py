@@ -235,7 +235,7 @@ class TransactionTracker:
         told = transaction.is_begun, dict(transaction.waiting)
         return Split(begin.final_lsn, begin.xid, self._hashed_count, transaction.ordinal, digest, events, *told)
 
-    def digest(self) -> str:
+    def hash_bodies(self) -> str:
         """Hash the bodies in ``unhashed`` and forget them; returns the hash of all bodies since Begin."""
         at = self._body_at
         for body in self.unhashed:
