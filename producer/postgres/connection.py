@@ -3,10 +3,12 @@
 In: the DSN. Out: a SQL connection, or a walsender for the replication protocol. A walsender
 applies role and database defaults (``ALTER ROLE .. SET datestyle``) to what pgoutput emits, so
 the start-up ``options``, which win over those, pin them on both kinds: copy and stream must
-print alike. Source: PostgreSQL ``libpqwalreceiver.c``, which pins them for the same reason.
+print alike. They are set once more as soon as there is a session: libpq sends ``PGDATESTYLE`` and
+``PGTZ`` beside the options, and the server takes these instead; and a login trigger, which a walsender
+runs as well, sets what it likes. Source: PostgreSQL ``libpqwalreceiver.c``, which pins them for the same
+reason, ``postgres.c``, PostgresMain.
 """
 
-import os
 import select
 import time
 from collections.abc import Callable
@@ -63,8 +65,6 @@ PINNED = {
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
 }
-_OF_VARIABLES = {"PGDATESTYLE": "datestyle", "PGTZ": "timezone"}
-"""Of these variables libpq sends what they say beside the options, and the server takes it instead."""
 PINNED_SINCE = {140000: {"idle_session_timeout": "0"}, 170000: {"transaction_timeout": "0"}}
 
 _START_POSTGRES = "start the server, or correct the address in [postgres] dsn; if it answered, its words above say why"
@@ -80,8 +80,7 @@ def connect_sql(dsn: str, application: str = "walbridge", answer_timeout_s: floa
     try:
         connection = BoundedConnection.connect(_conninfo(dsn, application), autocommit=True)
         connection.answer_timeout_s = answer_timeout_s
-        for name, value in _later_pins(connection.info.server_version).items():
-            connection.execute(f"SET {name} = {value}".encode())
+        connection.execute(_pinning(connection.info.server_version).encode())
     except psycopg.Error as error:
         raise classified(error) from None
     return connection
@@ -101,8 +100,7 @@ def connect_walsender(dsn: str, application: str = "walbridge") -> pq.abc.PGconn
         message = pgconn.get_error_message()
         pgconn.finish()
         raise by_text(message)
-    for name, value in _later_pins(pgconn.server_version).items():
-        walsender_query(pgconn, f"SET {name} = {value}")
+    walsender_query(pgconn, _pinning(pgconn.server_version))
     return pgconn
 
 
@@ -183,10 +181,13 @@ def _conninfo(dsn: str, application: str, **extra: str) -> str:
     return make_conninfo("", **(defaults | given | {"client_encoding": "UTF8"} | extra))
 
 
-def _later_pins(server_version: int) -> dict[str, str]:
-    """What is set once there is a session."""
-    by_version = {n: v for since, pins in PINNED_SINCE.items() if server_version >= since for n, v in pins.items()}
-    return by_version | {name: PINNED[name] for variable, name in _OF_VARIABLES.items() if variable in os.environ}
+def _pinning(server_version: int) -> str:
+    """SQL that pins all in one statement, since an older walsender takes no second one in a query."""
+    since = {
+        name: value for first, pins in PINNED_SINCE.items() if server_version >= first for name, value in pins.items()
+    }
+    pins = PINNED | since | {"client_encoding": "UTF8"}
+    return "SELECT " + ", ".join(f"pg_catalog.set_config('{name}', '{value}', false)" for name, value in pins.items())
 
 
 def retry_at_start(

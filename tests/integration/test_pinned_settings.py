@@ -13,6 +13,14 @@ VARIABLES = {
     "PGOPTIONS": "-c extra_float_digits=0",
     "PGCLIENTENCODING": "LATIN1",
 }
+SET_AT_LOGIN = {
+    "datestyle": "German",
+    "timezone": "Asia/Kolkata",
+    "extra_float_digits": "0",
+    "client_encoding": "LATIN9",
+    "search_path": "pg_catalog",
+    "statement_timeout": "1ms",
+}
 PRINTED = (
     "SELECT timestamptz '2026-02-01 12:00+00' AS at, date '2026-02-01' AS day, 0.1::float8 + 0.2 AS sum, 'é€' AS text"
 )
@@ -23,6 +31,20 @@ def test_variables_of_libpq_change_nothing_that_is_read(database: Database, monk
     """I8: a walsender prints by its session's settings what goes into Kafka."""
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
+    _check_printed_as_ever(database)
+
+
+def test_what_a_login_trigger_sets_changes_nothing_that_is_read(database: Database) -> None:
+    """It runs after the settings that a connection is opened with, and of walsenders too (Postgres 17)."""
+    set_all = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in SET_AT_LOGIN.items())
+    database.execute(
+        "CREATE FUNCTION at_login() RETURNS event_trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN PERFORM {set_all}; END $$; CREATE EVENT TRIGGER at_login ON login EXECUTE FUNCTION at_login()"
+    )
+    _check_printed_as_ever(database)
+
+
+def _check_printed_as_ever(database: Database) -> None:
     walsender = connect_walsender(database.dsn)
     try:
         assert walsender_query(walsender, PRINTED) == [AS_EVER]
