@@ -27,6 +27,7 @@ from walbridge.schemas.position import Lsn, format_lsn
 # A third of wal_sender_timeout, where 0 means none: the server's own keepalive queues behind a large
 # transaction, so we may not wait to be asked.
 _TIMEOUT_SHARE = 3
+_QUOTE = "'"
 
 
 class ReplicationStream:
@@ -67,7 +68,8 @@ class ReplicationStream:
         if timeout_ms:
             self._interval_s = min(self._interval_s, timeout_ms / 1000 / _TIMEOUT_SHARE)
         asked = {name: value for name, value in options.items() if not name.startswith(OWN_OPTIONS)}
-        pairs = ", ".join(f"{name} {sql.Literal(value).as_string(None).lstrip()}" for name, value in asked.items())
+        # Of a backslash SQL's literals make E'…', which this grammar does not know: to it a backslash is a sign as any.
+        pairs = ", ".join(f"{name} '{value.replace(_QUOTE, 2 * _QUOTE)}'" for name, value in asked.items())
         name = sql.Identifier(self._slot).as_string(None)
         command = f"START_REPLICATION SLOT {name} LOGICAL {format_lsn(start_lsn)} ({pairs})"
         with hung_up_after(self._pgconn.socket, 2 * self._patience_s):

@@ -18,6 +18,7 @@ NAMES = [
     ("public", "{braces} %s \\n"),
     ("public", "tab\tand\nline"),
 ]
+PUBLICATION = 'pub "x", it\'s \\y'
 COLUMNS = ["id", "ID", "two words", 'q"uote', "dot.ted", "naïve", "_walbridge", "1st", "{x}", "back\\slash", "%s"]
 
 
@@ -29,8 +30,8 @@ def test_odd_names_reach_readers_unchanged(producer: ProducerUnderTest) -> None:
             table = sql.Identifier(namespace, name)
             connection.execute(sql.SQL("CREATE TABLE {} (id int PRIMARY KEY, {})").format(table, columns))
             connection.execute(sql.SQL("INSERT INTO {} VALUES (1, 'x')").format(table))
-        producer.publish(*(sql.Identifier(*each).as_string(connection) for each in NAMES), name='pub "x", y')
-        producer.settings["postgres"] = {"publication": 'pub "x", y'}
+        producer.publish(*(sql.Identifier(*each).as_string(connection) for each in NAMES), name=PUBLICATION)
+        producer.settings["postgres"] = {"publication": PUBLICATION}
         producer.start_streaming()
         for namespace, name in NAMES:
             table = sql.Identifier(namespace, name)
