@@ -142,7 +142,8 @@ class TableFacts:
 class TableFile:
     """Where a table lies. ``toast``: the table of what is out of line, or 0; ``columns``: versions of their rows in
     the catalogue, where ``toast`` is 0; ``is_named``: a publication names the table; ``made_by``: the transaction that
-    altered or emptied it last.
+    altered or emptied it last; ``index_offset``: how far behind the number of its own file that of its first index is,
+    where ``toast`` is 0 and there is one, else 0.
 
     Of a partition, ``joined`` tells one time that it came to its parent from another; ``is_born``: it was made as a
     partition, so it never had rows before; ``is_logged``: its changes are in the WAL, not so of unlogged and foreign
@@ -159,6 +160,7 @@ class TableFile:
     is_born: bool = False
     is_logged: bool = True
     made_by: int = 0
+    index_offset: int = 0
     mark: str = ""
 
 

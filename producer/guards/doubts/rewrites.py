@@ -13,7 +13,12 @@ TRUNCATE: it comes in the stream                              the same          
 (PostgreSQL ``tablecmds.c``, ``ATRewriteTables``; ``cluster.c``, ``copy_table_data`` and ``finish_heap_swap``, which
 swaps what a TOAST table holds, and not the table.) So a table with a TOAST table tells exactly. One without, which has
 short columns only, may have been unlogged for a while: not where a publication names it, since Postgres refuses that
-then; else a new file puts it in doubt, unless the stream brought a TRUNCATE, or still brings it (``truncations.py``).
+then; else a new file puts it in doubt, unless the stream brought a TRUNCATE that made it, or still brings it
+(``truncations.py``). Who loads a table anew may empty it, SET UNLOGGED, fill it and SET LOGGED. A TRUNCATE gives indexes
+the numbers behind that of the table's new file; a rewrite takes two more in between, for the row type of the table that
+it makes (``heap.c``, ``heap_create_with_catalog``). Where somebody else took numbers meanwhile, or there is no index,
+the transaction tells, whose xid is another one behind a savepoint. If both are one transaction then, they pass for the
+TRUNCATE.
 
 TRUNCATE of a partition below a published root does not come in the stream, that of the root does. So every new file of
 a partition is a doubt, unless the root's TRUNCATE made it: a VACUUM FULL of a partition has its root copied, which
@@ -39,6 +44,8 @@ from walbridge.schemas.control.table_progress import TableProgress
 _LABELS, _KEY, _WITHHELD = "labels=", "key=", "withheld="
 UNUSED, REPLACED = "u", "r"
 """Marks of partitions: see ``partition_rows.py``."""
+_INDEX_OFFSET_MAX = 2
+"""Of a TRUNCATE, beside which somebody may have taken a number."""
 
 
 def as_text(storage: TableStorage) -> str:
@@ -123,7 +130,7 @@ def is_rewritten(
     Args:
         is_partition: the table is published through its root.
         is_truncated: the stream brought a TRUNCATE of the table since the file before.
-        truncated_by: the transaction of the last TRUNCATE of its root; 0 where there was none.
+        truncated_by: the transaction of the last TRUNCATE of the table or of its root; 0 where there was none.
     """
     if before.file == now.file:
         return False
@@ -133,7 +140,13 @@ def is_rewritten(
         return True
     if now.toast:
         return False
-    return before.columns != now.columns or not (now.is_named or is_truncated)
+    is_emptied = is_truncated and _may_be_emptied(now, truncated_by)
+    return before.columns != now.columns or not (now.is_named or is_emptied)
+
+
+def _may_be_emptied(now: TableFile, truncated_by: int) -> bool:
+    """Whether a TRUNCATE made the file, or what cannot be told from one."""
+    return 0 < now.index_offset <= _INDEX_OFFSET_MAX or (now.made_by == truncated_by)
 
 
 def has_added_columns(before: TableFile, now: TableFile) -> bool:

@@ -37,7 +37,10 @@ _FILES = """
              SELECT FROM pg_attribute s JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND a.xmin = s.xmin
                AND a.xmax::text = '0' AND NOT a.attisdropped AND a.cmin::text::bigint < t.command
              WHERE s.attrelid = c.oid AND s.attnum < 0 AND s.xmin::text::bigint = t.joined),
-           c.relkind = 'p' OR (c.relkind = 'r' AND c.relpersistence = 'p'), c.xmin::text::bigint
+           c.relkind = 'p' OR (c.relkind = 'r' AND c.relpersistence = 'p'), c.xmin::text::bigint,
+           CASE WHEN c.reltoastrelid = 0 AND c.relkind = 'r' THEN coalesce(
+             (SELECT min(x.relfilenode::bigint) - c.relfilenode::bigint
+              FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = c.oid), 0) ELSE 0 END
     FROM tree t JOIN pg_class c ON c.oid = t.oid ORDER BY t.root, c.oid"""
 # A composite may have no attribute left. What was altered and altered back reads as before, but rows that came between
 # were sent otherwise: who renames a label writes its row anew, and an attribute that was dropped keeps its number.

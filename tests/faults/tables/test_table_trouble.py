@@ -156,6 +156,8 @@ REWRITES = {
     "type": "ALTER TABLE {} ALTER n TYPE bigint USING n + 1",
     "a volatile default": "ALTER TABLE {} ADD COLUMN r float DEFAULT random()",
     "persistence": "ALTER TABLE {0} SET UNLOGGED; UPDATE {0} SET n = -1; ALTER TABLE {0} SET LOGGED",
+    "persistence behind a TRUNCATE": "TRUNCATE {0}; ALTER TABLE {0} SET UNLOGGED; INSERT INTO {0} VALUES (2, 2); "
+    "ALTER TABLE {0} SET LOGGED",
 }
 HARMLESS = {
     "vacuum": "VACUUM FULL {}",
