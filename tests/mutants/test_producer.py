@@ -396,7 +396,7 @@ NOTICED = {
         test_progress.test_progress_of_format_1_is_written_whole_with_the_next_cut,
     ),
     "the hash of a split holds the header of its frames": Noticed(
-        Mutant(TransactionTracker.digest, "memoryview(body)[at:]", "memoryview(body)"),
+        Mutant(TransactionTracker.hash_bodies, "memoryview(body)[at:]", "memoryview(body)"),
         test_transaction.test_hash_of_a_transaction_is_of_its_bodies_alone,
     ),
     "changes of one transaction are hashed with the next": Noticed(
