@@ -110,7 +110,7 @@ def test_plain_rows_are_what_the_general_way_makes_of_them(of: TableSchema, data
         sent = [each if isinstance(each, Unsent) else each[0] for each in data.draw(fields_of(of))]
         row = tuple_data(*(NULL if each is Unsent.UNCHANGED_TOAST else each for each in sent))
         source = SOURCE.with_sequence(7, ordinal)._replace(transaction_id=b"\x02a")
-        tail = with_transaction_block(plain_tails(TS_MS)["c"], source.block(ordinal))
+        tail = with_transaction_block(plain_tails(TS_MS)["c"], source.transaction_block(ordinal))
 
         found = writer.plain(row, 0, writer.source, source.encoded, ordinal, tail)
 
@@ -123,10 +123,10 @@ def test_plain_rows_are_what_the_general_way_makes_of_them(of: TableSchema, data
 def test_rows_that_a_copy_encoded_end_as_those_that_it_did_not(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
     monkeypatch.setattr("walbridge.producer.encoding.copied_rows.INTERPRETED_ROWS", 0)
     writer = Both(KEYED).json
-    block = RowEncoder(RowFormat(writer.relation, writer.source_part(word))).block([b"1\ta name\tbig\n"])
+    block = RowEncoder(RowFormat(writer.relation, writer.source_part(word))).transaction_block([b"1\ta name\tbig\n"])
     end = SOURCE.encoded + long_bytes(-1) + plain_tails(TS_MS)["r"]
 
-    rows, left = writer.ended([each for each in block.rows if each], end)
+    rows, left = writer.with_end([each for each in block.rows if each], end)
 
     copied = writer.copied(ROW, SOURCE, writer.source_part(word), TS_MS)
     assert ([*rows], left) == ([(copied.key, copied.value)], b"")
