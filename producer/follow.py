@@ -103,7 +103,7 @@ def follow_once(
             metrics.watch_pending(of_session.pending)
             metrics.watch_copies(lambda: copies.progress.standings)
             with _noting_lost(parts):
-                if watch.leave_first:
+                if watch.drops_before_stream:
                     of_session.cuts.drop_unasked()
                 Session(of_session).run(lambda: _should_stop(source, waits))
 

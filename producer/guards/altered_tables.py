@@ -1,8 +1,8 @@
-"""Tables whose columns were added, dropped or renamed, and of which the stream brought no Relation since.
+"""Tables whose columns were added, dropped or renamed, and of which the stream has brought no Relation since.
 
 In: columns as the catalogue has them, and as they were announced last. Out: what the stream would announce of a table
-now, once all has come that was written before: altering a table locks it, so nothing of it comes under the columns of
-before behind the WAL position that is asked for after the look (I8).
+now, once all earlier changes have come. ALTER TABLE locks the table, so no change with the earlier columns comes after
+the WAL position that is read after the look (I8).
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from walbridge.schemas.position import Lsn
 
 @dataclass(frozen=True, slots=True)
 class AlteredTable:
-    """One, with what was known of it when it was looked at; nothing of that comes behind ``since``."""
+    """An altered table. ``known``: its version before; no change of that version comes after ``since``."""
 
     known: RelationRecord
     table: PublishedTable
@@ -31,14 +31,15 @@ class AlteredTable:
 
 
 class AlteredTables:
-    """One for each session."""
+    """Finds the altered tables of one session."""
 
     def __init__(self, publications: Publications, connection: SqlConnection, tables: Tables) -> None:
         self._publications, self._connection, self._tables = publications, connection, tables
         self._pace = LookPace()
         self._found: dict[int, AlteredTable] = {}
-        self._compared: dict[int, tuple[RelationRecord, TableFacts]] = {}
-        """Tables of which the stream would announce nothing else, as with columns that are not published."""
+        self._announced_alike: dict[int, tuple[RelationRecord, TableFacts]] = {}
+        """Tables that differ from their version, but of which the stream would announce the same, as columns that are
+        not published do. With the version and the facts that were compared."""
 
     def look_if_due(self, relation_ids: Iterable[int], *, is_altered: bool) -> None:
         """Look, unless that was just now and nothing was altered since.
@@ -55,7 +56,11 @@ class AlteredTables:
         altered = {}
         for relation_id, now in facts.items():
             known = self._tables.writers.current_version(relation_id)
-            if known is not None and _is_other(known, now) and self._compared.get(relation_id) != (known, now):
+            if (
+                known is not None
+                and _has_other_columns(known, now)
+                and self._announced_alike.get(relation_id) != (known, now)
+            ):
                 altered[relation_id] = known, now
         self._found = {
             each: found for each, found in self._found.items() if altered.get(each) == (found.known, found.facts)
@@ -73,10 +78,10 @@ class AlteredTables:
             if known is None or now is None or not {*table.column_names} <= {each.name for each in now.columns}:
                 continue  # it is altered just now: the next look shows how
             shown = [each for each in now.columns if each.name in table.column_names]
-            if _is_other(known, TableFacts(now.replica_identity, tuple(shown))):
+            if _has_other_columns(known, TableFacts(now.replica_identity, tuple(shown))):
                 self._found[table.relation_id] = AlteredTable(known, table, now, types, since)
             else:
-                self._compared[table.relation_id] = known, now
+                self._announced_alike[table.relation_id] = known, now
 
     def is_due_at(self, lsn: Lsn) -> bool:
         """Whether ``take`` returns something."""
@@ -90,8 +95,8 @@ class AlteredTables:
         return told
 
 
-def _is_other(known: RelationRecord, now: TableFacts) -> bool:
-    """Whether columns differ, by number where that is known."""
+def _has_other_columns(known: RelationRecord, now: TableFacts) -> bool:
+    """Whether the columns differ in name, type or, where it is known, number."""
     before = [(each.name, each.type_oid, each.typmod) for each in known.table.columns]
     if before != [(each.name, each.type_oid, each.typmod) for each in now.columns]:
         return True

@@ -1,7 +1,6 @@
-"""How often the catalogue is looked at: before each cut where that is quick, else once anything was altered.
+"""How often to look at the catalogue: before each cut if looks are quick, else when something was altered.
 
-In: when the last look began and ended, and whether the catalogue is the one that it found. Out: whether another one is
-due.
+In: when the last look began and ended, and whether the catalogue has changed since. Out: whether another look is due.
 """
 
 import time
@@ -12,13 +11,13 @@ from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.storage.catalog_digest import catalog_digest
 
 INTERVAL_S = 10.0
-"""Between looks, at most."""
+"""The longest time between two looks."""
 _SHARE = 50
-"""Looks that nothing asks for take no more than this part of the time: with few tables there is one before each cut."""
+"""Regular looks take at most one part in so many of the time. With few tables there is a look before each cut."""
 
 
 class LookPace:
-    """Of one kind of looks."""
+    """Decides when the next look of one kind is due."""
 
     def __init__(self) -> None:
         self.looked_s = self.took_s = 0.0
@@ -43,17 +42,17 @@ class LookPace:
 
 
 class CatalogPace(LookPace):
-    """Of looks at all tables that are followed."""
+    """Decides when the next look at all followed tables is due."""
 
     def __init__(self, connection: SqlConnection, relation_ids: Callable[[], Iterable[int]]) -> None:
         super().__init__()
         self._connection, self._relation_ids = connection, relation_ids
         self._digest: tuple[int, int] | None = None
         self.is_altered = True
-        """Whether the look that is taken, or was last, may find what the one before did not."""
+        """Whether the current or last look may find something that the one before did not."""
 
     def is_due_before_cut(self) -> bool:
-        """Whether there is to be one, since time allows it or since what the last one found is not so any more.
+        """Whether to look before a cut: since time allows it, or since the catalogue has changed since the last look.
 
         Raises:
             RetryableError, OperatorError: the server is away or refuses.

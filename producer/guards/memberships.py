@@ -1,7 +1,7 @@
-"""Tables whose membership of the publications changed, for good or for a while: its reason, or its columns.
+"""Tables whose membership of the publications changed, or was interrupted for a while.
 
-In: the baseline in progress, and the publications as they are. Out: doubts, and what is known of memberships that
-earlier code wrote down without the transactions that made them.
+In: the baseline in progress, and the publications as they are. Out: doubts; and the memberships that earlier code wrote
+down without versions, completed by what is known now.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ class Memberships:
         self._tracker, self._doubts = tracker, doubts
 
     def compare(self, baseline: Baseline, now: PublicationState) -> None:
-        """Whether those of the baseline are as they were.
+        """Compare the memberships of the baseline with those of now, and add doubts where they differ.
 
         Raises:
             OperatorError: settings say that a doubt stops all.

@@ -1,9 +1,8 @@
-"""Asks whether the source still sends what it was asked for, at each session and now and then.
+"""Checks that the source still sends what it was asked for: at the start of each session, and now and then.
 
-In: the catalogue, the broker, the baseline in progress. Out: tables that left the publication, from
-the LSN on where the stream can hold no more changes of them; tables of which changes may be missing, and
-which are therefore not current any more; what goes missing of all tables is refused (I7). Types that
-changed get a new version in the metadata topic.
+In: the catalogue, the broker, the baseline in progress. Out: tables that left the publication, each once the stream can
+hold no more changes of it; doubts about tables of which changes may be missing. If changes of all tables may be
+missing, an error ends the session (I7). Types that changed get a new version in the metadata topic.
 """
 
 from collections.abc import Iterable
@@ -36,7 +35,7 @@ from walbridge.producer.postgres.facts import PublicationState, PublishedTable
 from walbridge.producer.postgres.partitions import partition_trees
 from walbridge.producer.postgres.publications.combined_publications import operations_in
 from walbridge.producer.postgres.publications.ddl_publication import ddl_publication
-from walbridge.producer.postgres.publications.publication import next_xid, other_members, publication_state, shown_xid
+from walbridge.producer.postgres.publications.publication import new_members, next_xid, publication_state, snapshot_xmax
 from walbridge.producer.relations.table_names import Name
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.control.table_progress import DROPPED, TableProgress
@@ -46,8 +45,8 @@ from walbridge.schemas.topics import metadata_topic
 
 log = structlog.get_logger()
 
-_SINGLY_MAX = 3
-"""Tables that are looked at one by one between two looks at all of them."""
+_SINGLE_LOOKS_MAX = 3
+"""The number of looks at single tables between two looks at all of them."""
 
 
 def _snapshot_of(state: PublicationState) -> Snapshot | None:
@@ -76,16 +75,16 @@ class SourceWatch:
         self.walsender_cache = WalsenderCache(settings, connection, tables, tracker)
         self.topics = TopicWatch(settings, admin, tables, tracker, self.doubts)
         self._shown: Snapshot | None = None
-        """What the last look at all tables showed."""
-        self._looks_singly = 0
+        """The snapshot of the last look at all tables."""
+        self._single_looks = 0
         self.notices_tables = False
-        """Whether looks ask for tables that came to the publication."""
+        """Whether looks also search for tables that came to the publication."""
         self.only_looks = False
-        """Whether nothing of the server may be used up, since no cut follows: no xid either."""
-        self.leave_first = False
-        """Whether tables leave before anything is published: the session asks for nothing of them."""
+        """Whether looks must change nothing on the server, and so assign no xid, as in ``walbridge check``."""
+        self.drops_before_stream = False
+        """Whether tables have to be dropped before the stream begins, since this session does not ask for them."""
         self.appeared: set[int] = set()
-        """Relations of the publication that progress does not know, or knows as gone; also partitions of such."""
+        """Relations of the publication that progress does not know, or knows as dropped; their partitions as well."""
 
     def open(self) -> None:
         """Check topics, publication and identities at the start of a session; take a baseline where there is none.
@@ -109,7 +108,7 @@ class SourceWatch:
             baseline = baseline.with_table_topics({each.table.relation_id: each.topic for each in newest})
             baseline, left = restated_baseline(progress, baseline, self._publications, self._state)
             self._leaving.leave_with_next_cut(left)
-            self.leave_first = bool(left)
+            self.drops_before_stream = bool(left)
             self._remember(baseline)
         self._tables.topics.remember(progress.options)
         lost = self.topics.open()  # first: a metadata topic that was made anew lacks records, too
@@ -130,7 +129,7 @@ class SourceWatch:
         self.doubts.add(unfit_tables(self._connection, self._settings, undoubted))
 
     def baseline(self, tables: Iterable[TableProgress], connection: SqlConnection) -> Baseline:
-        """As things are now, by the catalogue that this connection sees; these tables with what is known of them."""
+        """A baseline of these tables as things are now, by the catalogue that this connection sees."""
         return taken_baseline(self._settings, self._admin, self._tables, tables, connection)
 
     def _remember(self, baseline: Baseline) -> None:
@@ -152,7 +151,7 @@ class SourceWatch:
             self.look()
 
     def may_be_explained(self, end: Lsn, received: Lsn) -> bool:
-        """Whether what the stream brings behind ``received`` may spare a cut at ``end`` to call a table stale."""
+        """Whether a message after ``received`` may explain a doubt, so that a cut at ``end`` should wait for it."""
         return self.doubts.truncations.may_explain(end, received)
 
     def look(self) -> None:
@@ -175,15 +174,15 @@ class SourceWatch:
         left = baseline.no_longer_published(self._publications, now)
         self._leaving.note_members(now.members.keys())
         self._memberships.compare(baseline, now)
-        # Before the files: what clears a value of older rows there is then in them, if the columns do not show it.
+        # Before the files: if the value of older rows was cleared in the catalogue since, the files show a rewrite.
         self._altered.look_if_due(progress.relation_ids, is_altered=self._pace.is_altered)
-        self._shown, self._looks_singly = _snapshot_of(now), 0
+        self._shown, self._single_looks = _snapshot_of(now), 0
         self._compare_storage(progress.relation_ids, self._shown)
         self.storage.note_look(now, self._shown)
         leaving = {each for each in left & set(progress.relation_ids) if not self._leaving.is_dated(each)}
         if new := self._leaving.not_noted(leaving):
-            self._leaving.note_left(new, shown_xid(self._connection) if self.only_looks else self.next_xid())
-            # Behind that xid: only a later look tells that all below it have ended, and where the WAL stood then.
+            self._leaving.note_left(new, snapshot_xmax(self._connection) if self.only_looks else self.next_xid())
+            # After that xid was assigned: only a later look can show that all transactions below it have ended.
             now = self._state(progress.relation_ids)
         self._leaving.note_look(leaving, now.oldest_xid, now.lsn)
         self._names.note_look(now.names, now.lsn, self._tables.writers.name_of)
@@ -192,14 +191,14 @@ class SourceWatch:
             look_for_awaited(self._tables, self._connection, now, self.next_xid)
         if self.notices_tables:
             there = [each for each, table in progress.tables.items() if table.state != DROPPED]
-            self.appeared |= other_members(self._connection, self._publications, there)
+            self.appeared |= new_members(self._connection, self._publications, there)
         self.topics.look()
         self._tables.versions.notice_types(progress.relation_ids, self._connection)
         trees = partition_trees(self._connection, progress.relation_ids)
         self.doubts.add(dict(identity_faults(trees)))
 
     def _state(self, relation_ids: Iterable[int]) -> PublicationState:
-        """Of the publications; where archives are followed nothing is missing of all tables."""
+        """The state of the publications. Where archives are allowed, no operation counts as missing."""
         now = publication_state(self._connection, self._publications, relation_ids)
         return replace(now, missing_operations=()) if self._settings.postgres.archives else now
 
@@ -214,15 +213,15 @@ class SourceWatch:
         return self._altered.is_due_at(lsn) or self._names.is_due_at(lsn)
 
     def take_renamed(self, lsn: Lsn) -> dict[int, Name]:
-        """What tables are called of which nothing comes under another name after ``lsn``. Each is returned once."""
+        """The new names of tables of which no change after ``lsn`` has an earlier name. Each is returned once."""
         return self._names.take(lsn)
 
     def take_altered(self, lsn: Lsn) -> dict[int, AlteredTable]:
-        """Tables of which nothing comes under other columns after ``lsn``. Each is returned once a look."""
+        """The altered tables of which no change after ``lsn`` has the earlier columns. Each is returned once a look."""
         return self._altered.take(lsn)
 
     def names_of(self, relation_ids: Iterable[int]) -> dict[int, Name]:
-        """What these relations are called now, as far as they are there."""
+        """The names that these relations have now, as far as the catalogue has them."""
         return table_names(self._connection, relation_ids)
 
     def look_at(self, relation_id: int, xid: int) -> None:
@@ -247,8 +246,8 @@ class SourceWatch:
             and not self.storage.awaits_relation(relation_id)
         ):
             return
-        self._looks_singly += 1
-        if self._looks_singly > _SINGLY_MAX:
+        self._single_looks += 1
+        if self._single_looks > _SINGLE_LOOKS_MAX:
             self.look()
             return
         baseline = Baseline.of(self._tracker.progress)
@@ -274,7 +273,7 @@ class SourceWatch:
         return appeared
 
     def next_xid(self) -> int:
-        """As ``publication.next_xid``: above those of all transactions that have written until now."""
+        """``publication.next_xid``: an xid above those of all transactions that have written until now."""
         return next_xid(self._connection)
 
     def baseline_of(self, table: TableProgress) -> TableProgress:

@@ -28,7 +28,7 @@ def refuse_start(
     options: Mapping[str, str],
     slot_name: str,
 ) -> None:
-    """All that a start compares, whatever was published until now; asked once older producers are fenced.
+    """Make all comparisons of a start, whatever was published before. Called once older producers are fenced.
 
     Raises:
         OperatorError: as those that follow.
@@ -58,10 +58,10 @@ def refuse_bad_start(
 def refuse_unfit_start(
     progress: Progress, server: ServerIdentity, slot: SlotState | None, options: Mapping[str, str]
 ) -> None:
-    """The same but for the gap, also while another producer may be running.
+    """``refuse_bad_start`` without the search for a gap; also while another producer may be running.
 
-    Kafka answers a commit before its records can be read, and the slot is moved on after that answer: beside a
-    producer that runs, progress may read older than its slot, where nothing is missing.
+    Kafka answers a commit before its records can be read, and the slot is confirmed after that answer. So while a
+    producer runs, the progress that is read may be older than the slot, though nothing is missing.
 
     Raises:
         OperatorError: as ``refuse_bad_start``.
@@ -79,8 +79,9 @@ def refuse_unfit_start(
 
 
 def refuse_moved_slot(progress: Progress, slot: SlotState | None, options: Mapping[str, str]) -> None:
-    """The gap alone, once the session has the slot: it may have been moved since the look before, and nobody else
-    moves it from now on. So whatever stands at or behind what was published comes, but for what the server leaves out.
+    """Search for a gap once more when the session has the slot: somebody may have moved it since ``refuse_bad_start``,
+    and nobody else can from now on. If it stands at or before what was published, no change is missing but those that
+    the server leaves out by itself.
 
     Raises:
         StreamLost: as ``refuse_bad_start``.
@@ -91,7 +92,7 @@ def refuse_moved_slot(progress: Progress, slot: SlotState | None, options: Mappi
 def refuse_before_copy(
     progress: Progress | None, server: ServerIdentity, slot: SlotState | None, slot_name: str
 ) -> None:
-    """What a copy asks before it begins, or begins again; ``progress`` None: nothing was written yet.
+    """Make the comparisons before a copy begins, or begins again. ``progress`` is None if nothing was written yet.
 
     Raises:
         OperatorError: as ``refuse_foreign_slot`` and ``refuse_bad_copy``.
@@ -210,7 +211,7 @@ def _refuse_bad_slot(progress: Progress, server: ServerIdentity, slot: SlotState
 
 
 def _refuse_gap(progress: Progress, slot: SlotState | None, two_phase: bool) -> None:
-    # A prepare behind the slot's place does not come again, though what committed after it is done.
+    # A prepare before the slot's position does not come again, even if what committed after it is published.
     published = progress.floor if two_phase else progress.done
     confirmed = slot.confirmed_flush if slot is not None else None
     # Lower does no harm: the server forgets what was confirmed last when it crashes, and skips what lies below the LSN
@@ -224,7 +225,7 @@ def _refuse_gap(progress: Progress, slot: SlotState | None, two_phase: bool) -> 
 
 
 def _refuse_other_two_phase(progress: Progress, server: ServerIdentity, slot: SlotState, two_phase: bool) -> None:
-    """The slot's flag decides what comes, whatever a session asks for, and asking sets it."""
+    """The slot's flag decides what the server sends, and a session that asks for two_phase sets it."""
     name = progress.slot
     if slot.two_phase and not two_phase:
         connection = f"dbname={_in_conninfo(server.database)} replication=database"
@@ -246,7 +247,7 @@ def _in_conninfo(value: str) -> str:
 
 
 def _refuse_slot_of_others(slot: SlotState, server: ServerIdentity, name: str, then: str) -> None:
-    """``then``: what is to be done once there is no such slot any more."""
+    """``then``: the remedy's last step, after the slot was dropped."""
     if slot.plugin != "pgoutput" or slot.database != server.database:
         raise OperatorError(
             f"slot {name} is of plugin {slot.plugin} in database {slot.database}",

@@ -1,4 +1,4 @@
-"""The baseline of a copy or a session, taken of catalogue and broker as they are now."""
+"""Takes the baseline of a copy or a session from the catalogue and the broker as they are now."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -23,10 +23,10 @@ def taken_baseline(
     wanted_tables: Iterable[TableProgress],
     connection: SqlConnection,
 ) -> Baseline:
-    """With these tables, and what is known of them.
+    """The baseline with these tables.
 
     Args:
-        connection: whose catalogue counts, which may be that of a snapshot.
+        connection: shows the catalogue that counts, which may be that of a snapshot.
 
     Raises:
         RetryableError: a server is away, or does not know all topics yet.

@@ -140,14 +140,14 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """Where a table lies. ``toast``: the table of what is out of line, or 0; ``columns``: versions of their rows in
-    the catalogue, where ``toast`` is 0; ``is_named``: a publication names the table; ``made_by``: the transaction that
-    altered or emptied it last; ``index_offset``: how far behind the number of its own file that of its first index is,
-    where ``toast`` is 0 and there is one, else 0.
+    """Where a table lies. ``toast``: the table of what is out of line, or 0; ``columns``: versions of their rows in the
+    catalogue, where ``toast`` is 0; ``is_published_itself``: a publication names the table; ``written_by_xid``: the
+    transaction that altered or emptied it last; ``index_offset``: how far behind the number of its own file that of its
+    first index is, where ``toast`` is 0 and there is one, else 0.
 
-    Of a partition, ``joined`` tells one time that it came to its parent from another; ``is_born``: it was made as a
-    partition, so it never had rows before; ``is_logged``: its changes are in the WAL, not so of unlogged and foreign
-    ones; ``mark``: what progress remembers of its rows.
+    Of a partition, ``joined`` tells one time that it came to its parent from another; ``was_created_as_partition``: it
+    was made as a partition, so it never had rows before; ``is_logged``: its changes are in the WAL, not so of unlogged
+    and foreign ones; ``mark``: what progress remembers of its rows.
     """
 
     relation_id: int
@@ -156,10 +156,10 @@ class TableFile:
     column_count: int
     columns: str = ""
     joined: str = ""
-    is_named: bool = False
-    is_born: bool = False
+    is_published_itself: bool = False
+    was_created_as_partition: bool = False
     is_logged: bool = True
-    made_by: int = 0
+    written_by_xid: int = 0
     index_offset: int = 0
     mark: str = ""
 

@@ -25,7 +25,7 @@ from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.transactions.session_relations import SessionRelations
 from walbridge.producer.session.transactions.transaction import OpenTransaction
 from walbridge.schemas.control.metadata_record import RelationRecord
-from walbridge.schemas.control.table_progress import QUARANTINED, STALE, TableProgress, is_begun_anew
+from walbridge.schemas.control.table_progress import QUARANTINED, STALE, TableProgress, restarts_each_session
 from walbridge.schemas.errors import copy_command
 from walbridge.schemas.position import Position
 
@@ -52,7 +52,7 @@ class LeftOutTables:
         self._followed = followed
         known = out.tracker.progress.tables
         self._left_out = {
-            each for each, table in known.items() if table.state in (STALE, QUARANTINED) or is_begun_anew(table)
+            each for each, table in known.items() if table.state in (STALE, QUARANTINED) or restarts_each_session(table)
         }
 
     def followed_part(self, change: Change, transaction: OpenTransaction) -> Change | None:

@@ -140,7 +140,7 @@ class SessionParts:
             follow=left_out.follow,
             leave_out=left_out.add,
             is_announced_since=self.followed.is_announced_since,
-            queue=partial(RecordQueue.beside, self.settings, self._spool),
+            queue=partial(RecordQueue.sharing_limit, self.settings, self._spool),
         )
         parts = StepParts(
             CopyReading.of(tracker.progress.tables.values(), reader, requested, limits.copy_bytes_per_s),

@@ -83,7 +83,7 @@ class TableProgress:
     format_version: int = FORMAT_VERSION
 
 
-def is_begun_anew(table: TableProgress) -> bool:
+def restarts_each_session(table: TableProgress) -> bool:
     """Whether its copy begins again with each session: what is set aside of it does not outlive one."""
     return table.state == COPYING and table.copy is not None and table.copy.is_in_one_piece
 

@@ -16,7 +16,7 @@ from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql
 from walbridge.producer.postgres.publications import publication
 from walbridge.producer.postgres.publications.combined_publications import UNDER_OTHER_NAME, differs_only_in_columns
-from walbridge.producer.postgres.publications.publication import next_xid, publication_state, shown_xid
+from walbridge.producer.postgres.publications.publication import next_xid, publication_state, snapshot_xmax
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_sections import Postgres
@@ -47,7 +47,7 @@ def test_transaction_that_wrote_while_a_table_left_is_below_the_next_xid_and_kee
 
 def test_xid_that_is_only_shown_is_not_taken(database: Database) -> None:
     with connect_sql(database.dsn, "test") as asking:
-        shown = [shown_xid(asking) for _ in range(2)]
+        shown = [snapshot_xmax(asking) for _ in range(2)]
         assert asking.execute("SELECT txid_current_if_assigned()").fetchone() == (None,)
 
     assert 0 < shown[0] <= shown[1]

@@ -147,7 +147,7 @@ NOTICED = {
         windows.test_change_that_the_snapshot_lacks_is_laid_over_the_rows,
     ),
     "a void chunk enters": noticed(
-        CopyAnswers.reread_void, "chunk.window.void is not None", "False",
+        CopyAnswers.read_void_chunks_again, "chunk.window.void is not None", "False",
         windows.test_chunk_of_a_table_that_is_emptied_meanwhile_is_read_again_from_where_it_was,
     ),
     "a window stays open when its chunk was let go": noticed(
@@ -233,7 +233,7 @@ NOTICED = {
         begin.test_table_that_left_the_publication_meanwhile_does_not_begin,
     ),
     "what is not in the publication is asked for": noticed(
-        TablesToCopy.list_found, " if table.relation_id in self._listed", "",
+        TablesToCopy.note_publication, " if table.relation_id in self._listed", "",
         begin.test_table_whose_change_comes_is_looked_for_in_the_publication,
     ),
     "a table that cannot be copied now is forgotten": noticed(

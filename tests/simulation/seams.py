@@ -222,7 +222,7 @@ def _replacements(
         },
         "walbridge.producer.guards.unfit.unfit_tables": {"refuse_unfit_identities": lambda *_: None},
         "walbridge.producer.guards.source_watch": {
-            "other_members": lambda connection, name, there: set() if copied is None else copied.members(there),
+            "new_members": lambda connection, name, there: set() if copied is None else copied.members(there),
             "ddl_publication": lambda *_: None,
             "next_xid": lambda *_: copied.next_xid() if copied is not None else 1,
             "publication_state": _every_table,

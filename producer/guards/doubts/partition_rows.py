@@ -113,7 +113,7 @@ class PartitionRows:
         came = rewrites.new_partitions(before, now)
         if not all(rewrites.is_in_first_file(each) for each in came):
             return True
-        attached = [each for each in came if not each.is_born]
+        attached = [each for each in came if not each.was_created_as_partition]
         if not attached:
             return False
         if self._connection.info.server_version < SINCE_VERSION:

@@ -135,18 +135,18 @@ def is_rewritten(
     if before.file == now.file:
         return False
     if is_partition and before.toast == now.toast and before.column_count == now.column_count:
-        return not truncated_by or now.made_by != truncated_by or before.columns != now.columns
+        return not truncated_by or now.written_by_xid != truncated_by or before.columns != now.columns
     if is_partition or before.column_count != now.column_count or before.toast != now.toast:
         return True
     if now.toast:
         return False
     is_emptied = is_truncated and _may_be_emptied(now, truncated_by)
-    return before.columns != now.columns or not (now.is_named or is_emptied)
+    return before.columns != now.columns or not (now.is_published_itself or is_emptied)
 
 
 def _may_be_emptied(now: TableFile, truncated_by: int) -> bool:
     """Whether a TRUNCATE made the file, or what cannot be told from one."""
-    return 0 < now.index_offset <= _INDEX_OFFSET_MAX or (now.made_by == truncated_by)
+    return 0 < now.index_offset <= _INDEX_OFFSET_MAX or (now.written_by_xid == truncated_by)
 
 
 def has_added_columns(before: TableFile, now: TableFile) -> bool:

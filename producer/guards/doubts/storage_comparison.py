@@ -129,7 +129,7 @@ class StorageComparison:
         if reason is not None:
             # A DDL row that is still to come gives the position. When the file was made is not known
             # (``truncations.py``).
-            undated = [replace(each, made_by=0) for each in now.files]
+            undated = [replace(each, written_by_xid=0) for each in now.files]
             return (undated, reason) if self._facts.has_ddl_rows and isinstance(reason, DatedByDdlRow) else None
         new = self._rewritten(relation_id, known, now, may_be_truncated=self._leaves_truncates_out(relation_id))
         return (new, table_rewritten(self._name(relation_id))) if new else None
@@ -174,7 +174,7 @@ class StorageComparison:
                 file,
                 is_partition=file.relation_id != relation_id,
                 is_truncated=may_be_truncated or self._doubts.truncations.is_truncated(relation_id),
-                truncated_by=file.made_by
+                truncated_by=file.written_by_xid
                 if may_be_truncated
                 else self._doubts.truncations.xid_of_last_truncate(relation_id),
             )

@@ -120,7 +120,9 @@ class Truncations:
     def _is_behind_bound(self, files: Iterable[TableFile]) -> bool:
         assert self._bound is not None
         xmax = self._bound[1]
-        return all(each.made_by >= FIRST_NORMAL_XID and widen(each.made_by, xmax) >= xmax for each in files)
+        return all(
+            each.written_by_xid >= FIRST_NORMAL_XID and widen(each.written_by_xid, xmax) >= xmax for each in files
+        )
 
     def may_explain(self, end: Lsn, received: Lsn) -> bool:
         """Whether what the stream brings next may spare a cut that ends at ``end`` to call a table stale."""

@@ -94,7 +94,7 @@ _SCHEMA_HAS_IT = """
                  WHERE s.pnpubid = p.oid AND k.oid IN (SELECT f.relid FROM {family} f))"""
 
 
-def other_members(connection: SqlConnection, publications: Publications, relation_ids: Iterable[int]) -> set[int]:
+def new_members(connection: SqlConnection, publications: Publications, relation_ids: Iterable[int]) -> set[int]:
     """Relations of the publications beside these; also partitions that are published as a part of their root only.
 
     Raises:
@@ -185,7 +185,7 @@ def next_xid(connection: SqlConnection) -> int:
     return int(xid)
 
 
-def shown_xid(connection: SqlConnection) -> int:
+def snapshot_xmax(connection: SqlConnection) -> int:
     """The xmax of a snapshot, for who only looks: nothing is taken from the server, and some that run may be above it.
 
     Raises:

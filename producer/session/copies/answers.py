@@ -31,7 +31,7 @@ from walbridge.schemas.control.table_progress import (
     QUARANTINED,
     STALE,
     TableProgress,
-    is_begun_anew,
+    restarts_each_session,
 )
 from walbridge.schemas.errors import OperatorError, RetryableError
 
@@ -48,15 +48,15 @@ class CopyAnswers:
     def __init__(self, parts: StepParts, policy: str) -> None:
         self._policy, self._changes = policy, parts.changes
         self._reading, self._stream, self._out = parts.reading, parts.stream, parts.out
-        self._told: dict[int, str] = {}
-        """Why each table cannot be copied, as it was told last."""
+        self._last_reasons: dict[int, str] = {}
+        """By table: the last reason why it cannot be copied."""
 
     def take(self, answer: Answer) -> None:
         """One answer to what was asked for."""
         match answer:
             case TablesFound(tables):
                 self._reading.asked = None
-                self._miss(self._reading.to_copy.list_found(tables))
+                self._note_missing(self._reading.to_copy.note_publication(tables))
             case TableFound():
                 self._reading.found = answer
             case Failed(error):
@@ -70,11 +70,11 @@ class CopyAnswers:
             case _ if (copied := self._reading.table) is not None:
                 self._take_of_chunk(answer, copied)
 
-    def _miss(self, relation_ids: Iterable[int]) -> None:
-        """Tables that the publication did not have when it was listed: they may have been put back by now.
+    def _note_missing(self, relation_ids: Iterable[int]) -> None:
+        """These tables were not in the publication when it was listed; they may be back by now.
 
-        Of one that is followed the source watch tells whether it left. One that is quarantined stays so meanwhile. Both
-        are looked for again. What is stale leaves, and comes as a new one.
+        Whether a followed table left is for the source watch to say, and a quarantined table stays so. Both are looked
+        up again. A stale table is dropped, and is new if it comes back.
         """
         reading = self._reading
         for relation_id in relation_ids:
@@ -113,11 +113,11 @@ class CopyAnswers:
                 self._reading.end()
 
     def put_off(self, relation_id: int, error: BaseException) -> None:
-        """It cannot be read now; the reader has told of nothing that is to end the session."""
+        """The table cannot be read now. This error does not end the session."""
         refusal = error if isinstance(error, OperatorError) else None
         why = refusal.what if refusal else str(error)
         if relation_id == PUBLICATION:
-            self._reading.to_copy.list_failed()
+            self._reading.to_copy.note_list_failed()
             if isinstance(error, RetryableError):
                 self._reading.waits.log_all(error)
             return
@@ -141,7 +141,7 @@ class CopyAnswers:
             self._stay_stale(table, why, refusal)
 
     def _wait(self, copied: CopiedTable, pause_s: float, why: str, refusal: OperatorError | None) -> None:
-        """A copy that has begun: what a person has to mend is in the table's record until the copy goes on."""
+        """Pause a copy that has begun. Until it goes on, the table's record says what a person has to mend."""
         copied.wait(pause_s)
         relation_id, tracker = copied.state.relation_id, self._out.tracker
         remedy = refusal.remedy if refusal else None
@@ -153,10 +153,10 @@ class CopyAnswers:
 
     def _is_published(self, relation_id: int) -> bool:
         known = self._out.tracker.progress
-        return relation_id in known.relation_ids and not is_begun_anew(known.tables[relation_id])
+        return relation_id in known.relation_ids and not restarts_each_session(known.tables[relation_id])
 
     def _stay_current(self, relation_id: int, why: str, refusal: OperatorError | None) -> None:
-        """A table that is followed was to be copied again: what it has is right all the same."""
+        """A followed table cannot be copied again: it stays current, since what it has is right."""
         if refusal is None:
             log.warning("copy of a table waits", relation_id=relation_id, reason=why)
             return
@@ -172,7 +172,7 @@ class CopyAnswers:
             raise refusal
         if refusal is not None:
             self._reading.requested.give_up(relation_id)  # it is tried again all the same, as any stale table
-        is_told, self._told[relation_id] = self._told.get(relation_id) == why, why
+        is_told, self._last_reasons[relation_id] = self._last_reasons.get(relation_id) == why, why
         if is_told and known is not None and known.state == STALE and known.why == why:
             return
         since = (known.since if known is not None and known.state == STALE else None) or self._stream.received
@@ -186,8 +186,8 @@ class CopyAnswers:
         remedy = refusal.remedy if refusal else None
         log.warning("table is not published: it cannot be copied now", table=name, reason=why, remedy=remedy)
 
-    def reread_void(self) -> None:
-        """Chunks that will not enter, and those behind them, are read again, or the copy begins again."""
+    def read_void_chunks_again(self) -> None:
+        """Read void chunks and those after them again, or begin the copy again."""
         for copied in self._reading.copied.values():
             for number, chunk in enumerate(copied.chunks):
                 if chunk.window.void is not None:

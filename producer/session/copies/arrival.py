@@ -1,7 +1,7 @@
-"""Whether the stream has come as far as what was read.
+"""Whether the stream has reached an LSN up to which rows were read.
 
-In: an LSN of the server's WAL, and how far the stream has been received. Out: whether it has come so far; until then,
-a reason for the server to go on.
+In: an LSN of the server's WAL, and how far the stream has been received. Out: whether the stream has reached it. If
+that takes long, a transaction of ours makes the server flush its WAL.
 """
 
 import time
@@ -14,15 +14,15 @@ _WAIT_S = 0.5
 
 
 class Arrival:
-    """One for each session's stream."""
+    """Watches the stream of one session."""
 
     def __init__(self, stream: ReplicationStream, watch: SourceWatch) -> None:
         self._stream, self._watch = stream, watch
         self._waits_s = 0.0
 
     def has_come(self, lsn: Lsn) -> bool:
-        """Whether the stream has been received up to there. What a server without commits has not flushed yet it does
-        not send: then a transaction of ours makes it."""
+        """Whether the stream has been received up to this LSN. A server without commits does not flush its last WAL,
+        and so does not send it: after half a second, a transaction of ours makes it."""
         if self._stream.received >= lsn:
             self._waits_s = 0.0
             return True

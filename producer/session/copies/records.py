@@ -92,7 +92,7 @@ class CopyRecords:
         if self._tables.writers.take_shape_barrier(writer.relation.table.relation_id):
             out.add_barrier(writer, "shape", Position(lsn, COPIED_ORDINAL))
         end = source.encoded + long_bytes(COPIED_ORDINAL) + out.plain_tails["r"]
-        if (unfit := self._send(writer, self._rest_of(writer, rows, end), source, lsn)) is not None:
+        if (unfit := self._send(writer, self._send_encoded_rows(writer, rows, end), source, lsn)) is not None:
             self.leave(writer, unfit, lsn)
             return False
         for key in gone:
@@ -140,13 +140,15 @@ class CopyRecords:
         kill_point("whole:changes-entered")
 
     def _until_full(self, each: Iterable[Each]) -> Iterator[Each]:
-        """None is taken that the batch has no room for."""
+        """The items up to the point where the batch is full; later ones stay in the iterator."""
         taken = iter(each)
         while not self._out.is_full and (one := next(taken, None)) is not None:
             yield one
 
-    def _rest_of(self, writer: RecordWriter, rows: Iterable[list[EncodedRow] | bytes], end: bytes) -> Iterator[bytes]:
-        """Send the encoded rows; the others.
+    def _send_encoded_rows(
+        self, writer: RecordWriter, rows: Iterable[list[EncodedRow] | bytes], end: bytes
+    ) -> Iterator[bytes]:
+        """Send the encoded rows; yields the rows that are not encoded yet.
 
         Raises:
             UnfitRow: one is too large.
@@ -161,7 +163,7 @@ class CopyRecords:
     def _send(
         self, writer: RecordWriter, rows: Iterable[bytes], source: TransactionSource, lsn: Lsn
     ) -> UnfitRow | None:
-        """Queue rows; why the first that cannot be published is none."""
+        """Queue rows. Returns why one of them cannot be published; None where all can."""
         try:
             for number, row in enumerate(rows):
                 self._out.send_copied(writer, row, source, writer.incremental_source)
@@ -172,7 +174,7 @@ class CopyRecords:
         return None
 
     def leave(self, writer: RecordWriter, reason: UnfitRow, lsn: Lsn) -> None:
-        """The copy is over, and so is what was published of the table. What the batch holds of it is right, and void.
+        """End the copy, and leave the table. The rows of it in the open batch are right, but will not be used.
 
         Raises:
             OperatorError: settings say that this stops all.

@@ -1,7 +1,4 @@
-"""What the steps of copies beside the stream work with, whether a table is copied by chunks or in one piece.
-
-In: the parts of a session. Out: the same, under one name.
-"""
+"""The parts of a session that both kinds of copy beside the stream work with: by chunks and in one piece."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -116,8 +116,8 @@ class TableCopies:
     def step(self) -> None:
         """Do what can be done now."""
         for relation_id in self._reading.requested.take():
-            self._reading.supersede(relation_id)
-            self._reading.to_copy.hurry(relation_id)
+            self._reading.forget_listed_rows(relation_id)
+            self._reading.to_copy.retry_now(relation_id)
         # A copy that was asked for together with rows of its table is that of all of them.
         for relation_id in self._reading.requested.take_to_correct() - self._reading.requested.to_copy:
             self._correct(relation_id)
@@ -132,7 +132,7 @@ class TableCopies:
             self._notice(appeared - set(progress.relation_ids))
         while (answer := self._reading.reader.answer()) is not None:
             self._answers.take(answer)
-        self._answers.reread_void()
+        self._answers.read_void_chunks_again()
         self._steps.publish_found()
         # Before a chunk enters, so that the next one is read meanwhile.
         if self._reading.asked is None:
@@ -171,7 +171,7 @@ class TableCopies:
             return
         self._reading.copied[relation_id] = CopiedTable(state)
         self._changes.follow(relation_id)
-        self._reading.to_copy.hurry(relation_id)
+        self._reading.to_copy.retry_now(relation_id)
 
     def _remember(self, state: TableState) -> None:
         tracker = self._out.tracker

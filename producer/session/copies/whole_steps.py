@@ -29,7 +29,13 @@ from walbridge.producer.session.copies.start import NotYet
 from walbridge.producer.session.copies.state.tables_to_copy import AGAIN_S
 from walbridge.producer.session.copies.state.whole_copy import WholeCopy
 from walbridge.producer.session.copies.step_parts import StepParts
-from walbridge.schemas.control.table_progress import COPYING, CURRENT, IN_ONE_PIECE, TableProgress, is_begun_anew
+from walbridge.schemas.control.table_progress import (
+    COPYING,
+    CURRENT,
+    IN_ONE_PIECE,
+    TableProgress,
+    restarts_each_session,
+)
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.settings_sections import Producer
 
@@ -64,7 +70,7 @@ class WholeSteps:
         """
         relation_id, name, lsn = found.table.relation_id, found.table.qualified_name, self._stream.received
         known = self._start.record_of(found)
-        is_fed = known.state in (CURRENT, COPYING) and not is_begun_anew(known)
+        is_fed = known.state in (CURRENT, COPYING) and not restarts_each_session(known)
         state = TableState.appeared(relation_id, lsn, "").begin_copy(lsn, found.shape, in_one_piece=True)
         self._changes.follow(relation_id)
         self._reading.requested.end(relation_id)

@@ -123,7 +123,7 @@ def test_plain_rows_are_what_the_general_way_makes_of_them(of: TableSchema, data
 def test_rows_that_a_copy_encoded_end_as_those_that_it_did_not(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
     monkeypatch.setattr("walbridge.producer.encoding.copied_rows.INTERPRETED_ROWS", 0)
     writer = Both(KEYED).json
-    block = RowEncoder(RowFormat(writer.relation, writer.source_part(word))).transaction_block([b"1\ta name\tbig\n"])
+    block = RowEncoder(RowFormat(writer.relation, writer.source_part(word))).block([b"1\ta name\tbig\n"])
     end = SOURCE.encoded + long_bytes(-1) + plain_tails(TS_MS)["r"]
 
     rows, left = writer.with_end([each for each in block.rows if each], end)

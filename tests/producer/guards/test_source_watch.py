@@ -89,7 +89,7 @@ class Watched(Kept):
             for module in (source_watch, walsender_cache):
                 patch.setattr(module, "next_xid", noted("an xid is taken", lambda: self.next_xid))
             patch.setattr(source_watch, "ddl_publication", lambda *_: self.ddl_publication)
-            patch.setattr(source_watch, "shown_xid", lambda *_: self.next_xid)
+            patch.setattr(source_watch, "snapshot_xmax", lambda *_: self.next_xid)
             patch.setattr(memberships, "with_generated_columns", lambda *_: self.generated)
             patch.setattr(look_pace, "catalog_digest", lambda *_: self.digest)
             patch.setattr(taken_baseline, "table_storages", lambda *_: self.storages)

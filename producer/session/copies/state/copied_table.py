@@ -46,7 +46,7 @@ OPEN_MAX = 2
 
 @dataclass(slots=True)
 class OpenChunk:
-    """One that is being read, or that was read and has not entered.
+    """A chunk that is being read, or was read and has not entered yet.
 
     ``writer``: of the version that it was asked for. ``asked``: listed keys, None for a range. ``labels``: those that
     its rows may hold (``ChunkShown``).
@@ -89,7 +89,7 @@ class OpenChunk:
 
 @dataclass(slots=True)
 class CopiedTable:
-    """``found`` and ``writer`` are None until the reader has told, in this session, what the table is.
+    """A table and its copy. ``found`` and ``writer`` are None until the reader has described the table in this session.
 
     ``begun``: as in ``ReceivedTransactions``; changes of transactions below it may be missing in the stream, since the
     table was not published yet. ``chunks``: those that are open, in the order in which they enter. ``again_s``:
@@ -127,7 +127,7 @@ class CopiedTable:
         self.is_altered = False
 
     def receive(self, xid: int, change: Change, writer: RecordWriter, lsn: Lsn) -> bool:
-        """A change that is published, of a transaction with this top-level xid; whether progress has to be told."""
+        """Take a published change of a transaction with this top-level xid. Returns whether ``state`` has changed."""
         if self.writer is not None and writer is not self.writer:
             self._begin_version(writer, self.writer)
         for chunk in self.chunks:
@@ -145,11 +145,11 @@ class CopiedTable:
         listed = self.state.list_moved(lsn, {step.new: self.keys(writer).key_tuple(step.row)})
         if listed.copy is not None:
             return self._changed_to(listed)
-        self._spoil(Void.READ_ANEW)  # behind a bound that counts no more
+        self._spoil(Void.READ_ANEW)  # they begin after a key that is not the last copied one any more
         return self._changed_to(self.state.read_anew())
 
     def become(self, state: TableState, progress: Progress) -> TableProgress:
-        """Take another state; the record that progress is to have of it."""
+        """Take another state; returns the record that progress is to have of the table."""
         self.state = state
         return with_state(progress.tables[state.relation_id], state)
 

@@ -17,7 +17,7 @@ from walbridge.producer.session.copies.state.requested_tables import RequestedTa
 from walbridge.producer.session.copies.state.tables_to_copy import TablesToCopy
 from walbridge.producer.session.copies.state.waits import CopyWaits
 from walbridge.producer.session.copies.state.whole_copy import WholeCopy
-from walbridge.schemas.control.table_progress import COPYING, STALE, TableProgress, is_begun_anew
+from walbridge.schemas.control.table_progress import COPYING, STALE, TableProgress, restarts_each_session
 
 PUBLICATION = 0
 """In place of a relation id: the list of the publication is asked for."""
@@ -51,7 +51,7 @@ class CopyReading:
         cls, known: Collection[TableProgress], reader: CopyReader, requested: RequestedTables, bytes_per_s: int
     ) -> "CopyReading":
         """That of a session which begins with these tables."""
-        begins_anew = {table.relation_id for table in known if is_begun_anew(table)}
+        begins_anew = {table.relation_id for table in known if restarts_each_session(table)}
         states = (state_of(table) for table in known if table.relation_id not in begins_anew)
         # Single rows of a table that is to be copied as a whole need not be read again.
         copied = {
@@ -105,7 +105,7 @@ class CopyReading:
             self.whole.close()
         self.whole = None
 
-    def supersede(self, relation_id: int) -> None:
+    def forget_listed_rows(self, relation_id: int) -> None:
         """The table is to be copied as a whole: single rows of it need not be read again."""
         copied = self.copied.get(relation_id)
         if copied is None or not copied.state.corrects:
@@ -130,4 +130,4 @@ class CopyReading:
         if self.asked == relation_id:
             self.end()
         if relation_id in self.requested.to_copy:
-            self.to_copy.hurry(relation_id)
+            self.to_copy.retry_now(relation_id)

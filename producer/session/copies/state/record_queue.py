@@ -51,8 +51,8 @@ class RecordQueue(Queue[KafkaRecord]):
         self._count = 0
 
     @classmethod
-    def beside(cls, settings: Settings, spool: Spool) -> "RecordQueue":
-        """One that may take what transactions leave of the room for them."""
+    def sharing_limit(cls, settings: Settings, spool: Spool) -> "RecordQueue":
+        """A queue that shares ``spool_bytes_max`` with the spool of transactions."""
         limit_bytes = settings.producer.spool_bytes_max
 
         def refuse_full(size_bytes: int) -> None:

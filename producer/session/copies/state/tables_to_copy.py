@@ -15,20 +15,20 @@ from walbridge.producer.postgres.facts import PublishedTable
 AGAIN_S = 1.0
 """Until what may pass by itself is tried again, like a table that is being altered."""
 _REFUSED_AGAIN_S, _REFUSED_AGAIN_MAX_S = 10.0, 300.0
-"""Of what a person has to mend; twice as long each time."""
+"""Until something is tried again that a person has to mend: first, and at most. It doubles each time."""
 
 
 class TablesToCopy:
-    """One for each session."""
+    """The tables that one session has to copy."""
 
     def __init__(self, relation_ids: Iterable[int]) -> None:
         self.published: dict[int, PublishedTable] = {}
         """Those that are in the publication, as they were when it was listed."""
         self._noticed = set(relation_ids)
         self._listed: set[int] = set()
-        """Those that the publication is being asked for."""
+        """Noticed tables that are looked up in the publication now."""
         self._later: dict[int, float] = {}
-        """When those are tried again that could not be copied."""
+        """By table that could not be copied: when it is tried again."""
         self._pauses_s: dict[int, float] = {}
         self._list_again_s = 0.0
 
@@ -41,8 +41,8 @@ class TablesToCopy:
         """Tables that are published and not followed; those that are to be tried later are known already."""
         self._noticed.update(each for each in relation_ids if each not in self._later)
 
-    def hurry(self, relation_id: int) -> None:
-        """A table that is to be copied as soon as it can be, whatever it waits for."""
+    def retry_now(self, relation_id: int) -> None:
+        """Copy the table as soon as possible, even if it was put off."""
         self._later.pop(relation_id, None)
         self._pauses_s.pop(relation_id, None)
         self._noticed.add(relation_id)
@@ -66,14 +66,14 @@ class TablesToCopy:
         self._listed, self._noticed = self._noticed, set()
         return True
 
-    def list_found(self, tables: Iterable[PublishedTable]) -> set[int]:
-        """The publication as it is. What is not in it is to be copied no more, and returned."""
+    def note_publication(self, tables: Iterable[PublishedTable]) -> set[int]:
+        """The publication was listed. Returns the tables that are not in it; these are not to be copied any more."""
         found = {table.relation_id: table for table in tables if table.relation_id in self._listed}
         self.published |= found
         return self._listed - found.keys()
 
-    def list_failed(self) -> None:
-        """Ask again, after a while."""
+    def note_list_failed(self) -> None:
+        """The publication could not be listed: look the tables up again later."""
         self._noticed |= self._listed
 
     def pause_s(self, relation_id: int, *, is_refused: bool) -> float:

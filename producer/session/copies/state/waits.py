@@ -24,7 +24,7 @@ _HOLDER = (
 
 
 class CopyWaits:
-    """One for each session."""
+    """Logs the waits of one session's copies."""
 
     def __init__(self) -> None:
         self._logged_s: dict[int, float] = {}

@@ -21,8 +21,8 @@ from walbridge.producer.postgres.facts import (
 )
 
 ROOT = TableFile(ORDERS, 0, 0, 2)
-FIRST = TableFile(20_001, 20_001, 0, 2, joined="700", is_born=True)
-SECOND = TableFile(20_002, 20_002, 0, 2, joined="705", is_born=True)
+FIRST = TableFile(20_001, 20_001, 0, 2, joined="700", was_created_as_partition=True)
+SECOND = TableFile(20_002, 20_002, 0, 2, joined="705", was_created_as_partition=True)
 
 
 def partitioned() -> Watched:
@@ -93,7 +93,7 @@ def remembered(watched: Watched) -> str:
 @pytest.mark.parametrize(
     ("came", "expected"),
     [
-        (replace(SECOND, is_born=False), True),
+        (replace(SECOND, was_created_as_partition=False), True),
         (replace(SECOND, file=20_009), True),
         (replace(SECOND, is_logged=False), True),
         (SECOND, False),
@@ -107,7 +107,7 @@ def test_partition_that_may_have_brought_rows_unsaid_is_a_doubt(came: TableFile,
 def test_partition_that_was_attached_empty_is_no_doubt() -> None:
     watched = partitioned()
     watched.empty = {SECOND.relation_id}
-    assert not doubted(watched, FIRST, replace(SECOND, is_born=False))
+    assert not doubted(watched, FIRST, replace(SECOND, was_created_as_partition=False))
 
 
 def test_partitions_born_below_one_that_was_attached_are_looked_at_too() -> None:
@@ -136,7 +136,7 @@ def test_partition_of_which_changes_came_and_which_is_none_now_is_a_doubt() -> N
 
 def test_partition_that_its_roots_truncate_emptied_is_no_doubt_unless_rows_came_behind_it() -> None:
     """I8: a second TRUNCATE of the transaction would empty the same file."""
-    emptied = replace(FIRST, file=20_010, made_by=750)
+    emptied = replace(FIRST, file=20_010, written_by_xid=750)
     watched = partitioned()
     watched.watched.stream_facts.note_truncate([ORDERS, ITEMS], 750)
     watched.watched.stream_facts.note_change(ORDERS, 751)
@@ -144,7 +144,7 @@ def test_partition_that_its_roots_truncate_emptied_is_no_doubt_unless_rows_came_
     assert not doubted(watched, emptied)
     watched.watched.stream_facts.note_change(ORDERS, 750)
     assert watched.watched.doubts.take(END).keys() == {ORDERS}
-    assert doubted(watched, replace(emptied, file=20_011, made_by=752))
+    assert doubted(watched, replace(emptied, file=20_011, written_by_xid=752))
 
 
 def test_label_that_is_called_otherwise_is_a_doubt() -> None:
@@ -270,7 +270,7 @@ def test_value_of_partitions_older_rows_is_a_doubt_of_their_root_unless_it_tells
     """I8: one value is given to all rows that are there."""
     watched = Watched(announced=(ITEMS,))
     with_columns(watched, 2)
-    leaves = [TableFile(20_001 + at, 20_001 + at, 0, 4, joined="700", is_born=True) for at in range(2)]
+    leaves = [TableFile(20_001 + at, 20_001 + at, 0, 4, joined="700", was_created_as_partition=True) for at in range(2)]
 
     def with_count(more: int) -> dict[int, TableStorage]:
         root = TableFile(ORDERS, 0, 0, 2 + more)

@@ -21,7 +21,7 @@ from walbridge.producer.postgres.facts import TableFile, TableStorage
 
 LONG = TableFile(1, 100, 50, 3)
 SHORT = TableFile(1, 100, 0, 3, "a")
-NAMED = replace(SHORT, is_named=True)
+NAMED = replace(SHORT, is_published_itself=True)
 
 
 def rewritten(before: TableFile, *, is_partition: bool = False, truncated_by: int = 0, **now: object) -> bool:
@@ -93,21 +93,21 @@ def test_without_a_toast_table_the_columns_tell_a_rewrite() -> None:
 def test_table_that_may_have_been_unlogged_is_in_doubt_unless_it_was_truncated() -> None:
     """I8: Postgres refuses SET UNLOGGED where a publication names the table, and not where it has all tables."""
     assert rewritten(SHORT, file=101)
-    assert not rewritten(SHORT, file=101, made_by=750, truncated_by=750)
-    assert rewritten(SHORT, file=101, made_by=750, truncated_by=750, columns="b")
+    assert not rewritten(SHORT, file=101, written_by_xid=750, truncated_by=750)
+    assert rewritten(SHORT, file=101, written_by_xid=750, truncated_by=750, columns="b")
 
 
 def test_table_that_may_have_been_unlogged_behind_its_truncate_is_in_doubt() -> None:
     """I8: who loads a table anew may empty it, SET UNLOGGED, fill it and SET LOGGED: only the TRUNCATE is sent."""
-    assert rewritten(SHORT, file=101, made_by=753, truncated_by=750, index_offset=3)
-    assert rewritten(SHORT, file=101, made_by=753, truncated_by=750), "it has no index"
-    assert not rewritten(NAMED, file=101, made_by=753, truncated_by=750, index_offset=3)
+    assert rewritten(SHORT, file=101, written_by_xid=753, truncated_by=750, index_offset=3)
+    assert rewritten(SHORT, file=101, written_by_xid=753, truncated_by=750), "it has no index"
+    assert not rewritten(NAMED, file=101, written_by_xid=753, truncated_by=750, index_offset=3)
 
 
 def test_truncate_behind_a_savepoint_is_told_by_the_number_of_the_index() -> None:
     """Its xid in the catalogue is another one than in the stream."""
-    assert not rewritten(SHORT, file=101, made_by=751, truncated_by=750, index_offset=1)
-    assert rewritten(SHORT, file=101, made_by=751, index_offset=1), "the stream has not brought it"
+    assert not rewritten(SHORT, file=101, written_by_xid=751, truncated_by=750, index_offset=1)
+    assert rewritten(SHORT, file=101, written_by_xid=751, index_offset=1), "the stream has not brought it"
 
 
 @pytest.mark.parametrize("before", [LONG, SHORT, NAMED])
@@ -118,7 +118,7 @@ def test_column_that_was_added_by_a_rewrite_is_a_doubt(before: TableFile) -> Non
 
 @pytest.mark.parametrize("before", [LONG, NAMED])
 def test_new_file_of_a_partition_that_its_roots_truncate_made_is_no_doubt(before: TableFile) -> None:
-    after = replace(before, file=101, made_by=750)
+    after = replace(before, file=101, written_by_xid=750)
     assert not is_rewritten(before, after, is_partition=True, is_truncated=True, truncated_by=750)
     assert is_rewritten(before, after, is_partition=True, is_truncated=True, truncated_by=751)
     for other in (replace(after, toast=51), replace(after, columns="b"), replace(after, column_count=4)):
@@ -128,7 +128,7 @@ def test_new_file_of_a_partition_that_its_roots_truncate_made_is_no_doubt(before
 @pytest.mark.parametrize("before", [LONG, NAMED])
 def test_new_file_of_a_partition_is_a_doubt(before: TableFile) -> None:
     """I8: it may have been truncated, which does not come where its root is published."""
-    assert rewritten(before, file=101, is_partition=True, made_by=751, truncated_by=750)
+    assert rewritten(before, file=101, is_partition=True, written_by_xid=751, truncated_by=750)
 
 
 def test_columns_are_added_without_a_rewrite_where_the_file_stays() -> None:

@@ -15,9 +15,9 @@ from walbridge.schemas.position import Lsn
 
 SHORT = TableFile(ORDERS, 7, 0, 2)
 """Of a table without a TOAST table, which no publication names."""
-EMPTIED = replace(SHORT, file=8, made_by=750)
+EMPTIED = replace(SHORT, file=8, written_by_xid=750)
 ROOT = TableFile(ORDERS, 0, 0, 2)
-PARTITION = TableFile(20_001, 20_001, 0, 2, joined="700", is_born=True)
+PARTITION = TableFile(20_001, 20_001, 0, 2, joined="700", was_created_as_partition=True)
 SNAPSHOT = "{0}:{0}:"
 
 
@@ -44,7 +44,7 @@ class Emptied(Watched):
 
 
 @pytest.mark.parametrize(
-    ("known", "new"), [(SHORT, EMPTIED), (PARTITION, replace(PARTITION, file=20_010, made_by=750))]
+    ("known", "new"), [(SHORT, EMPTIED), (PARTITION, replace(PARTITION, file=20_010, written_by_xid=750))]
 )
 def test_truncate_that_comes_behind_the_look_that_shows_its_file_ends_the_doubt(
     known: TableFile, new: TableFile
@@ -87,7 +87,7 @@ def test_another_new_file_is_waited_for_as_the_first_one_is() -> None:
     emptied = Emptied(SHORT)
     emptied.see(EMPTIED)
     emptied.insert_lsn = Lsn(700)
-    emptied.see(replace(EMPTIED, file=9, made_by=760))
+    emptied.see(replace(EMPTIED, file=9, written_by_xid=760))
     assert emptied.waits(received=699)
     assert not emptied.waits(received=700)
 
@@ -119,7 +119,7 @@ def test_truncate_that_is_received_before_it_is_visible_explains_its_file_later(
     emptied.see(SHORT, xid=750)
     emptied.see(EMPTIED, xid=751)
     assert not emptied.told(10**6)
-    emptied.see(replace(EMPTIED, file=9, made_by=760), xid=761)
+    emptied.see(replace(EMPTIED, file=9, written_by_xid=760), xid=761)
     assert emptied.told(10**6), "it explains one file only"
 
 
@@ -139,7 +139,7 @@ class Told(Emptied):
         self.watched.stream_facts.has_ddl_rows = True
 
 
-LONG, REWRITTEN = TableFile(ORDERS, 7, 5, 2), TableFile(ORDERS, 8, 6, 2, made_by=750)
+LONG, REWRITTEN = TableFile(ORDERS, 7, 5, 2), TableFile(ORDERS, 8, 6, 2, written_by_xid=750)
 
 
 @pytest.mark.parametrize(

@@ -116,5 +116,9 @@ def test_partition_that_was_made_as_one_is_told_from_one_that_was_attached(datab
         oid = database.value(f"SELECT '{root}'::regclass::oid::int")
         with connect_sql(database.dsn) as connection:
             files = table_storages(connection, [oid], ()).pop(oid).files
-        born |= {database.value(f"SELECT {each.relation_id}::regclass::text") for each in files if each.is_born}
+        born |= {
+            database.value(f"SELECT {each.relation_id}::regclass::text")
+            for each in files
+            if each.was_created_as_partition
+        }
     assert born == {f"r{number}{each}" for number in range(len(roots)) for each in "abc"}
