@@ -23,14 +23,14 @@ COPY_ALL_ANEW = (
     "walbridge produce has begun it, start walbridge materialize again; until its copy is whole each table stays in "
     "the lake as it was, marked stale"
 )
-"""The same where the lake cannot go on from what it has applied, which the producer may not know."""
+"""The remedy where the lake cannot go on from what it has applied; the producer may know nothing of that."""
 NEW_PIPELINE = "follow this server as a new pipeline: a new name, [postgres] slot and [lake] path, then walbridge init"
 """A remedy where ``walbridge drop`` refuses, since the slot here is not this pipeline's, or would harm another one."""
 COPY_ALL_FIRST = (
     "run walbridge drop --slot-only, then start walbridge produce: it copies all tables again, into the same topics "
     "and lake"
 )
-"""The same where nothing says any more what was published."""
+"""The remedy where no record says any more what was published."""
 START_REGISTRY = "start the schema registry, or correct [topics] registry_url"
 START_BROKER = "start the broker, or correct [kafka] bootstrap_servers"
 LET_IN = "correct [kafka.client]: security.protocol, sasl.* and ssl.*, and the files of client_files"
@@ -143,10 +143,10 @@ def copy_command(table: str) -> str:
 
 
 class TableError(OperatorError):
-    """The same, and it concerns one table alone: all others can go on without it.
+    """An OperatorError about one table alone: all others can go on without it.
 
     Args:
-        what: as above.
+        what: as in ``OperatorError``.
         first: what has to be mended before a copy of the table helps; None where a copy is all that it takes.
     """
 

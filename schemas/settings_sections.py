@@ -106,7 +106,7 @@ class Topics(_Section):
     """What Kafka does with old records of a table's topic: ``"schema.table" = "compact"``, else ``delete``. Another one
     copies the table into a new topic."""
     compression: Compression = "lz4"
-    """Of the batches that the producer writes from now on; what is in a topic stays as it is."""
+    """The compression of batches that the producer writes from now on; what is in a topic stays as it is."""
     source_sequence: bool = False
     """Whether events from now on have Debezium's ``source.sequence``."""
     transaction_block: bool = False
@@ -116,7 +116,7 @@ class Topics(_Section):
     tombstones: bool = False
     """Whether a record of its key without a value follows each delete from now on, as Kafka's compaction asks for."""
     registry_url: str | None = None
-    """Of a schema registry with Confluent's API."""
+    """The address of a schema registry with Confluent's API."""
     registry_user: str | None = None
     registry_password: SecretStr | None = None
     registry_password_file: str | None = None
@@ -170,7 +170,7 @@ class Kafka(_Section):
     spark: dict[str, SecretStr] = Field(default_factory=dict)
     """Java client properties, without Spark's ``kafka.`` prefix."""
     client_files: dict[str, str] = Field(default_factory=dict)
-    """The same, whose values are in files: ``"sasl.password" = "/run/secrets/kafka"``."""
+    """librdkafka properties whose values are in files: ``"sasl.password" = "/run/secrets/kafka"``."""
     spark_files: dict[str, str] = Field(default_factory=dict)
 
     @field_validator("client", "spark", "client_files", "spark_files", mode="before")

@@ -31,10 +31,10 @@ class Column:
     attnum: int | None = None
     nullable: bool | None = None
     missing_value: str | None = None
-    """Postgres' text of what rows have that were published before the column came; None: they have null. Source:
-    ``pg_attribute.attmissingval``."""
+    """Postgres' text of the column's value in rows that were published before the column was added; None for null.
+    Source: ``pg_attribute.attmissingval``."""
     base_type: str | None = None
-    """Of a domain: the name of the type under it and under all domains in between."""
+    """If the type is a domain: the name of its base type, through all domains in between."""
     base_typmod: int = -1
 
 
@@ -48,18 +48,19 @@ class TableSchema:
     replica_identity: str
     columns: tuple[Column, ...]
     root_relation_id: int | None = None
-    """Of a partitioned table, through which its partitions are published: its own."""
+    """The relation's own id if it is a partitioned table under whose name its partitions are published; else None."""
     operations: tuple[str, ...] | None = None
-    """Of an archive: what comes of insert, update, delete and truncate; None: all of it does."""
+    """The published operations of an archive; None for a table of which all operations come."""
 
     @property
     def is_root(self) -> bool:
-        """Whether it has partitions, whose rows may come and go with them: Postgres sends nothing of that."""
+        """Whether its partitions are published under its name. Postgres sends nothing when rows come or go with one."""
         return self.root_relation_id is not None
 
     @property
     def is_archive(self) -> bool:
-        """Whether it comes to hold rows that the source has otherwise, or not any more."""
+        """Whether some operations are not published, so that the lake may keep rows that the source changed or
+        deleted."""
         return self.operations is not None
 
     @property
@@ -74,7 +75,7 @@ class TableSchema:
 
     @property
     def quoted_name(self) -> str:
-        """The same for SQL."""
+        """The qualified name, quoted for SQL."""
         return f"{quoted(self.namespace)}.{quoted(self.name)}"
 
     @property

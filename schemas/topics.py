@@ -139,7 +139,8 @@ def data_topic(pipeline: str, namespace: str, name: str, names: Mapping[str, str
 
 
 def _own_topic(pipeline: str, namespace: str, name: str) -> str:
-    """Of escaped parts. Each is cut alone, so that two topics differ where one of their parts does."""
+    """The topic of a table, made of escaped names. Each name is shortened by itself, so that topics of different names
+    differ."""
     room = TOPIC_NAME_LENGTH_MAX - len(pipeline) - len("..")
     if len(namespace) + len(name) > room:
         namespace = _cut(namespace, room // 2)

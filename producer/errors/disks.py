@@ -35,7 +35,7 @@ def set_aside_full(table: str, folder: str, limit_bytes: int) -> OperatorError:
 
 
 def set_aside_unwritable(table: str, folder: str, reason: str | None) -> OperatorError:
-    """Likewise."""
+    """Its copy begins again later, as with ``set_aside_full``."""
     return OperatorError(
         f"the changes of {table} while it was read in one piece cannot be kept in {folder}: {reason}",
         remedy="make room there, or name another folder in [producer] spool_dir",

@@ -40,7 +40,7 @@ def table_topic_gone(table: str, topic: str) -> TopicLost:
 
 
 def table_topic_remade(table: str, topic: str) -> TopicLost:
-    """Likewise."""
+    """Offsets begin at 0 again: no reader could tell what the topic lacks."""
     return TopicLost(
         f"topic {topic} of table {table} was deleted and made again: the events that were in it are gone",
         remedy=copied_again(table),

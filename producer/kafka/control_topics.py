@@ -22,7 +22,13 @@ from walbridge.schemas.control.metadata_record import (
     decode_metadata,
     encode_metadata,
 )
-from walbridge.schemas.control.progress_record import Progress, TablesGone, decode_progress, progress_key, read_back
+from walbridge.schemas.control.progress_record import (
+    Progress,
+    TableRecordsMissing,
+    decode_progress,
+    progress_key,
+    read_back,
+)
 from walbridge.schemas.errors import COPY_ALL_FIRST, KafkaAway, OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import metadata_topic, progress_topic
@@ -176,7 +182,7 @@ def slot_progress(log: PartitionLog, settings: Settings, *, all_tables: bool = T
 
     try:
         return read_back(settings.postgres.slot, newest_first())
-    except TablesGone as error:
+    except TableRecordsMissing as error:
         if not all_tables:
             return error.progress
         raise OperatorError(

@@ -47,7 +47,7 @@ def decode_keepalive(data: bytes) -> PrimaryKeepalive:
 
 
 def wal_start(data: bytes) -> int:
-    """Where the message of an XLogData frame stands in the WAL: a change at its own record, a commit behind its."""
+    """The WAL position of the message in an XLogData frame: that of a change's record, or the end of a commit's."""
     (lsn,) = _WAL_START(data)
     return int(lsn)
 

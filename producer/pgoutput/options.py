@@ -77,7 +77,7 @@ def start_options(publications: Iterable[str], server_version: int, wishes: Stre
 
 
 def with_publication(options: dict[str, str], name: str) -> dict[str, str]:
-    """The same options, which ask for this publication, too."""
+    """These options, with this publication asked for as well."""
     return options | {PUBLICATION_NAMES: f"{options[PUBLICATION_NAMES]},{_quoted(name)}"}
 
 
@@ -97,7 +97,7 @@ def _too_old(name: str, value: object, server_version: int) -> OperatorError:
 
 
 def _most(name: str, server_version: int) -> object:
-    """The most of this wish that the server can send."""
+    """The most demanding value of this wish that the server can fulfil."""
     can = [value for (of, value), need in _NEEDS.items() if of == name and server_version >= need.major * _MAJOR]
     return can[-1] if can else _DEFAULTS[name]
 

@@ -1,8 +1,8 @@
-"""A change inside a streamed block: the plain message with an xid behind its tag.
+"""A change inside a streamed block: the plain message with an xid after its tag.
 
 In: its payload. Out: the xid of the (sub)transaction that made the change, and the payload as it would have come
-unstreamed, so what waits in a spool takes the same way as any other transaction. Only a change, a Relation, a Type and
-a Message have that xid; an Origin has none (PostgreSQL ``proto.c``, ``logicalrep_write_stream_start``).
+unstreamed. So a transaction in the spool is read like any other. Only changes, Relation, Type and Message have that
+xid; an Origin has none (PostgreSQL ``proto.c``, ``logicalrep_write_stream_start``).
 """
 
 from walbridge.schemas.errors import ProtocolError

@@ -1,7 +1,7 @@
-"""TupleData made again: of fields, or of a new tuple and what only the old one has.
+"""Encodes TupleData: from fields, or from a new tuple with the values that only its old tuple has.
 
-In: fields, or tuples as pgoutput sends them. Out: TupleData, of which ``decode_tuple`` makes the same fields. A value
-that was not sent comes from the old tuple or stays marked as not sent; it is never null (I6).
+In: fields, or tuples as pgoutput sends them. Out: TupleData that ``decode_tuple`` reads back as these fields. A value
+that was not sent comes from the old tuple, or stays marked as not sent; it never becomes null (I6).
 """
 
 from walbridge.producer.pgoutput.decoder import decode_tuple

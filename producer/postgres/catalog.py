@@ -152,7 +152,7 @@ def _membership(
 def published_tables_unless_locked(
     connection: psycopg.Connection[Any], publications: Publications
 ) -> list[PublishedTable] | None:
-    """The same; None where one of them is being altered."""
+    """``published_tables``; None where one of the tables is being altered."""
     try:
         return published_tables(connection, publications)
     except TableLocked:
@@ -281,7 +281,7 @@ def type_facts(connection: psycopg.Connection[Any], type_oids: Iterable[int]) ->
 
 
 def types_within(types: Mapping[int, TypeFacts], type_oids: Iterable[int]) -> dict[int, TypeFacts]:
-    """Of these facts, what ``type_facts`` gives of these types."""
+    """The facts that ``type_facts`` would return for these types, taken from known ones."""
     found: dict[int, TypeFacts] = {}
     wanted = set(type_oids)
     while wanted:

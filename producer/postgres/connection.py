@@ -36,7 +36,7 @@ SqlConnection = psycopg.Connection[Any]
 
 
 class NoAnswer(OperatorError):
-    """At a start, for as long as was waited; any other OperatorError of a start is an answer."""
+    """No answer within the time limit of a start. Any other OperatorError of a start is an answer of the server."""
 
 
 class BoundedConnection(SqlConnection):
@@ -128,7 +128,7 @@ def walsender_query(
 
 
 def first_result(pgconn: pq.abc.PGconn, sql: str) -> pq.abc.PGresult | None:
-    """Of one command. While it is waited for, signals are received, which libpq's own wait would put off."""
+    """The first result of a command. Signals are handled while it waits; libpq's own wait would delay them."""
     pgconn.send_query(sql.encode())
     while pgconn.is_busy():
         has_input(pgconn, _SLICE_S)

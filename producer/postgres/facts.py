@@ -106,7 +106,7 @@ class PublishedTable:
 
     @property
     def quoted_name(self) -> str:
-        """The same for SQL."""
+        """The qualified name, quoted for SQL."""
         return f"{quoted(self.namespace)}.{quoted(self.name)}"
 
 

@@ -54,7 +54,7 @@ _SHARED = """
 def shared_trees(
     connection: SqlConnection, publications: Publications, relation_ids: Iterable[int]
 ) -> dict[int, list[str]]:
-    """Of these the partitioned tables of whose whole tree several publications name some table, and which these are.
+    """Those of these partitioned tables in whose tree several publications name a table, with these publications.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.

@@ -57,7 +57,7 @@ class ReplicationStream:
         self._pgconn.finish()
 
     def start(self, start_lsn: Lsn, options: dict[str, str]) -> None:
-        """Begin to stream at ``start_lsn``. Of the options, ours (``walbridge.``) are not the server's.
+        """Begin to stream at ``start_lsn``. Options of our own (``walbridge.``) are not sent to the server.
 
         Raises:
             OperatorError: the slot is lost or an option is refused.
@@ -108,7 +108,7 @@ class ReplicationStream:
         raise self._ended()
 
     def wait(self, timeout_s: float) -> None:
-        """Until something arrives, a status is due, or ``timeout_s`` has passed."""
+        """Wait until something arrives, a status is due, or ``timeout_s`` has passed."""
         self.on_drained()
         due_s = max(self._next_status_s - time.monotonic(), 0)
         if not select.select([self._pgconn.socket], [], [], min(timeout_s, due_s))[0]:

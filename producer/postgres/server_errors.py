@@ -98,7 +98,7 @@ def classified(error: psycopg.Error) -> OperatorError | RetryableError:
 
 
 def by_sqlstate(sqlstate: str, message: str, *, is_stream: bool = False) -> OperatorError | RetryableError:
-    """Sort a server error by who must act; ``is_stream`` as above."""
+    """Sort a server error by who must act. ``is_stream``: it ended a stream that had begun."""
     if sqlstate[:2] in _QUOTES_VALUES:
         message = _name_of(sqlstate)
     if sqlstate == _NO_CONNECTION:
@@ -137,7 +137,7 @@ def _name_of(sqlstate: str) -> str:
 
 
 def by_text(message: str) -> OperatorError | RetryableError:
-    """The same of a failed attempt to connect, which has no SQLSTATE in libpq."""
+    """Sort the error of a failed attempt to connect, for which libpq has no SQLSTATE, by its words."""
     first = message.strip().splitlines()[0] if message.strip() else "connection failed"
     if unfit := _UNFIT_DSN.search(first):
         return OperatorError(

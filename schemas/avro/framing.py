@@ -61,7 +61,7 @@ def frame_of(value: bytes) -> Frame:
     raise ProtocolError(f"neither {known}: starts with {found}")
 
 
-def known_frame(value: bytes | None) -> str | None:
+def frame_id_if_known(value: bytes | None) -> str | None:
     """The frame id of a value that has a known framing and a body, ``TOMBSTONE`` for no value, else None."""
     if value is None:
         return TOMBSTONE

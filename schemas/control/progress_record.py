@@ -33,24 +33,25 @@ TIMELINE_OPTION = OWN_OPTIONS + "timeline"
 MESSAGE_PREFIXES_OPTION = OWN_OPTIONS + "message_prefixes"
 """Which logical messages are published: that may not change inside a transaction of which a part is."""
 LOST_OPTION = OWN_OPTIONS + "lost"
-"""Why no session gets beyond some change, and an LSN that is behind that: ``lost_at``."""
+"""An LSN and a reason: no session can decode some change before that LSN (``lost_option``)."""
 METADATA_OPTION = OWN_OPTIONS + "metadata_from"
-"""Below this offset of the metadata topic relation ids are those of another cluster, which was followed before."""
+"""An offset of the metadata topic. Records below it have relation ids of another cluster, which was followed before."""
 DDL_OPTION = OWN_OPTIONS + "ddl_publication"
-"""The publication that tells DDL, by its oid, if the session asked for it."""
+"""The oid of the publication of DDL rows, if the session asked for it."""
 PARTITIONS_OPTION = OWN_OPTIONS + "partitions"
 """``[topics] partitions``, as topics of tables with a key were last made or compared."""
 COMPACTED_OPTION = OWN_OPTIONS + "compacted"
 """Topics that Kafka compacts, parted by blanks."""
 _TABLES_OPTION = OWN_OPTIONS + "tables"
-"""How many records of tables go with this one. Only as it is written: ``Progress.tables`` has them."""
+"""The number of table records that go with this record. Only in the written form: ``Progress.tables`` has the
+tables."""
 _EVENTS_OPTION = OWN_OPTIONS + "split_events"
-"""``Split.events``, behind the place up to which they were counted: older code would keep them for another split.
-Only as it is written."""
+"""``Split.events``, after the split that they were counted for: older code would keep them for another split. Only in
+the written form."""
 _BEGUN_OPTION = OWN_OPTIONS + "split_begun"
-"""``Split.is_begun`` and ``Split.waiting``, behind the same place."""
+"""``Split.is_begun`` and ``Split.waiting``, after the split that they are of, likewise only in the written form."""
 _MEMBERS_1, _LEFT_1 = OWN_OPTIONS + "members", OWN_OPTIONS + "unfollowed"
-"""Of format 1: membership by relation id, and the ids of tables that were left for a value that is nowhere."""
+"""Options of format 1: memberships by relation id, and the ids of tables that were left for a value that is nowhere."""
 _LEFT_WHY_1 = "a value of a row was nowhere"
 _OF_OPTIONS = frozenset(("events", "is_begun", "waiting"))
 """Fields of ``Split`` that ``options`` holds: the record's schema is frozen."""
@@ -73,9 +74,9 @@ class Split:
     events: Mapping[int, int] | None = field(default=None, hash=False)
     """By relation id, how many are in Kafka; None where they were not counted."""
     is_begun: bool = False
-    """Whether its begin is told in Kafka."""
+    """Whether its BEGIN record is in Kafka."""
     waiting: Mapping[int, int] = field(default_factory=dict, hash=False)
-    """By relation id, how many of ``events`` were set aside for the copy of their table."""
+    """By relation id, the number of ``events`` that were set aside for the copy of their table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ def _place_of(split: Split) -> str:
 
 
 def _with_events(split: Split, events: str, begun: str) -> Split:
-    """As they were counted, if that is of this very split."""
+    """The split with its counted events, if these options are of this very split."""
     number, counts = _counts(split, events)
     if number == split.next_ordinal:
         split = replace(split, events=counts)
@@ -161,7 +162,7 @@ def _with_events(split: Split, events: str, begun: str) -> Split:
 
 
 def _counts(split: Split, text: str) -> tuple[int | None, dict[int, int]]:
-    """The number behind the split's place, and counts by relation id; None where that is of another split."""
+    """The number that follows the split, and the counts by relation id; None where the text is of another split."""
     counted = {name: int(count) for name, count in pairs(text).items()}
     number = counted.pop(_place_of(split), None)
     return number, {} if number is None else {int(name): count for name, count in counted.items()}
@@ -177,7 +178,8 @@ def decode_progress(value: bytes) -> Progress:
 
 
 def _decoded(value: bytes) -> tuple[Progress, int]:
-    """Of format 1 with its tables; else with the number of their records."""
+    """A record of format 1 with its tables and 0; one of format 2 without tables, but with the number of their
+    records."""
     _, record = decode_control(value, ("Progress",))
     if record["format_version"] > FORMAT_VERSION:
         raise ProtocolError(f"progress format {record['format_version']} is newer than {FORMAT_VERSION}")
@@ -213,7 +215,7 @@ def pairs(text: str) -> dict[str, str]:
     return dict(pair.split(":", 1) for pair in text.split())
 
 
-class TablesGone(ProtocolError):
+class TableRecordsMissing(ProtocolError):
     """Records of tables are missing: the topic was cut, which compaction never does. ``progress``: what is there."""
 
     def __init__(self, what: str, progress: Progress) -> None:
@@ -228,7 +230,7 @@ def read_back(slot: str, newest_first: Iterable[tuple[bytes | None, bytes | None
         newest_first: keys and values as the topic has them, from its end. No more are taken than are needed.
 
     Raises:
-        TablesGone: fewer records of tables are there than must be.
+        TableRecordsMissing: fewer records of tables are there than must be.
         ProtocolError: a record that this code cannot read.
     """
     progress, wanted = None, 0
@@ -249,7 +251,7 @@ def read_back(slot: str, newest_first: Iterable[tuple[bytes | None, bytes | None
         return progress
     progress = replace(progress, tables=dict(sorted(tables.items())))
     if len(tables) < wanted:
-        raise TablesGone(f"{wanted - len(tables)} of the {wanted} records of tables are gone", progress)
+        raise TableRecordsMissing(f"{wanted - len(tables)} of the {wanted} records of tables are gone", progress)
     return progress
 
 

@@ -19,7 +19,7 @@ QUARANTINED, DROPPED = "quarantined", "dropped"
 ``quarantined``: likewise, and it is not copied before an operator says so. ``dropped``: it left the
 publication, or was dropped."""
 ARCHIVE = "archive"
-"""Not here, but wherever people and readers look: of a table that is current, and of which not all operations come."""
+"""Shown to people and readers for a table that is current here, and of which not all operations are published."""
 
 GIVEN_UP = ""
 """In place of a topic's id: nothing is written to that topic any more, the table's next copy goes into another one."""
@@ -28,7 +28,7 @@ FIRST_COPY_WAITS = "its first copy has not begun"
 """Why a table is ``stale`` that waits for its turn since the pipeline's first start: nobody has to do anything."""
 
 IN_ONE_PIECE: tuple[str, ...] = ()
-"""The bound of a copy that no key orders."""
+"""``TableCopy.bound`` of a table that no key orders."""
 
 ListedKeys = Mapping[bytes, bytes]
 
@@ -53,12 +53,13 @@ class TableCopy:
 
     @property
     def is_in_one_piece(self) -> bool:
-        """Nothing of it outlives a session: it begins anew."""
+        """Whether the table is read in one piece. Such a copy does not outlive a session: the next one begins it
+        anew."""
         return self.bound == IN_ONE_PIECE
 
     @property
     def is_whole(self) -> bool:
-        """The topic holds every row: the copy may end."""
+        """Whether the topic holds every row, so that the copy may end."""
         return self.has_all_ranges and not self.listed
 
 
@@ -84,7 +85,7 @@ class TableProgress:
 
 
 def restarts_each_session(table: TableProgress) -> bool:
-    """Whether its copy begins again with each session: what is set aside of it does not outlive one."""
+    """Whether the table's copy begins again with each session, as one in one piece does."""
     return table.state == COPYING and table.copy is not None and table.copy.is_in_one_piece
 
 

@@ -24,8 +24,8 @@ def encode_begin(an_id: str, commit_time_us: int) -> tuple[bytes, bytes]:
 
 
 def encode_end(an_id: str, commit_time_us: int, counts: Iterable[tuple[str, int]]) -> tuple[bytes, bytes]:
-    """The same at the end. ``counts``: tables (``schema.table``) in the order of their first events, and how many each
-    has."""
+    """Key and value of the record at the end. ``counts``: each table (``schema.table``), in the order of their first
+    events, with the number of its events."""
     counted = list(counts)
     collections = [{"data_collection": name, "event_count": count} for name, count in counted]
     return _record(END, an_id, commit_time_us, sum(count for _, count in counted), collections)

@@ -40,19 +40,19 @@ SCHEMA_ID = "schema_id"
 EXCEPTIONAL = "_exceptional"
 _MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 _ROWS = ("before", "after")
-Finer = Mapping[str, tuple[str, int]]
-FINER_OF_ENVELOPE: Finer = {"ts_us": ("ts_ms", 1_000), "ts_ns": ("ts_ms", 1_000_000)}
-"""What Debezium tells in units of its own, by the field that it is made of here, and how many go into one of that."""
-FINER_OF_SOURCE: Finer = {"ts_ns": ("ts_us", 1_000)}
+FinerTimes = Mapping[str, tuple[str, int]]
+FINER_OF_ENVELOPE: FinerTimes = {"ts_us": ("ts_ms", 1_000), "ts_ns": ("ts_ms", 1_000_000)}
+"""Debezium's finer times: for each, the field of ours that it is made of, and how many go into one unit of that."""
+FINER_OF_SOURCE: FinerTimes = {"ts_ns": ("ts_us", 1_000)}
 _PG_NAME = "pg.name"
 
 
 class JsonCodec:
-    """Of one relation version; schemas are JSON text.
+    """Converts keys and values of one relation version between Avro and JSON; schemas are JSON text.
 
     Args:
-        columns_of_key: what rows of this version call the columns of the key, in the key's order: a key keeps the names
-            that they had when its topic began.
+        columns_of_key: the names of the key's columns in rows of this version, in the key's order. In keys the columns
+            keep the names that they had when the topic began.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class JsonCodec:
         return dumped(with_finer(event, FINER_OF_ENVELOPE))
 
     def avro_value(self, value: bytes) -> bytes:
-        """Back.
+        """The event in Avro, made of its JSON.
 
         Raises:
             ProtocolError: it is not of this version.
@@ -125,7 +125,7 @@ class JsonCodec:
         return dumped(key)
 
     def avro_key(self, key: bytes) -> bytes:
-        """Back. Raises as ``avro_value``."""
+        """The key in Avro, made of its JSON. Raises as ``avro_value``."""
         if self._key is None:
             raise ProtocolError("a key of a table without one")
         try:
@@ -197,8 +197,8 @@ def dumped(value: Row) -> bytes:
     return dumped_text(value).encode()
 
 
-def with_finer(fields: Row, finer: Finer) -> Row:
-    """The same with the finer times, each behind the field that it is made of."""
+def with_finer(fields: Row, finer: FinerTimes) -> Row:
+    """These fields with the finer times added, each after the field that it is made of."""
     found: Row = {}
     for name, value in fields.items():
         found[name] = value
@@ -247,7 +247,7 @@ def json_codec(relation: RelationRecord) -> JsonCodec:
 
 
 def avro_value(value: bytes, relation: RelationRecord) -> bytes:
-    """A value of whatever format in Avro, as this version's schema has it.
+    """The value in Avro, in this version's schema, whether the topic's format is JSON or Avro.
 
     Raises:
         ProtocolError: it is JSON, and not of this version.
@@ -256,7 +256,7 @@ def avro_value(value: bytes, relation: RelationRecord) -> bytes:
 
 
 def avro_key(key: bytes, relation: RelationRecord) -> bytes:
-    """Likewise a key. Raises as ``avro_value``."""
+    """The key in Avro, whether the topic's format is JSON or Avro. Raises as ``avro_value``."""
     return json_codec(relation).avro_key(key) if relation.is_json else key
 
 

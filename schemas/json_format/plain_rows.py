@@ -16,7 +16,7 @@ from walbridge.schemas.json_format.codec import (
     FINER_OF_ENVELOPE,
     FINER_OF_SOURCE,
     SCHEMA_ID,
-    Finer,
+    FinerTimes,
     JsonCodec,
     dumped,
     with_finer,
@@ -114,5 +114,5 @@ def _object_of(names: Iterable[str]) -> str:
     return "{" + ",".join(dumped_text(name).replace("%", "%%") + ":%s" for name in names) + "}"
 
 
-def _inner(record: Json, fields: Iterable[tuple[str, str]], finer: Finer) -> bytes:
+def _inner(record: Json, fields: Iterable[tuple[str, str]], finer: FinerTimes) -> bytes:
     return dumped(with_finer({name: record[number] for number, name in fields}, finer))[1:-1]

@@ -73,7 +73,7 @@ dumped_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(
 
 
 def from_json(column_type: ColumnType) -> Convert | None:
-    """Back. It raises ValueError or TypeError where the value is none of the type."""
+    """Makes a value for Avro of one in JSON. It raises ValueError or TypeError where the value is not of the type."""
     match column_type.codec:
         case "float" | "double":
             return _number_from_json
@@ -128,12 +128,12 @@ def _number_from_json(value: float | str) -> float:
 
 
 def base64_text(value: bytes) -> str:
-    """Of bytes."""
+    """Bytes as base64 text."""
     return b64encode(value).decode("ascii")
 
 
 def base64_bytes(text: str) -> bytes:
-    """Back. Raises ValueError."""
+    """The bytes of a base64 text. Raises ValueError."""
     return b64decode(text, validate=True)
 
 

@@ -20,7 +20,7 @@ from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
-from walbridge.schemas.avro.framing import known_frame
+from walbridge.schemas.avro.framing import frame_id_if_known
 from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import RetryableError
 from walbridge.spark_consumer.kafka.kafka_client import java_list
@@ -111,7 +111,7 @@ def _sized(records: list[Record]) -> pa.Table:
     return pa.Table.from_pydict(
         {name: columns.get(name, ()) for name in RECORD.names}
         | {
-            "frame_id": [known_frame(value) for value in values],
+            "frame_id": [frame_id_if_known(value) for value in values],
             "size": [len(value or b"") for value in values],
             "large": [None] * len(values),
             "is_left_out": [False] * len(values),

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 import structlog
 
 from walbridge.schemas.control.cut import Epoch
-from walbridge.schemas.control.progress_record import Progress, TablesGone, read_back
+from walbridge.schemas.control.progress_record import Progress, TableRecordsMissing, read_back
 from walbridge.schemas.control.table_progress import DROPPED
 from walbridge.schemas.errors import ProtocolError, RetryableError, WalbridgeError, unreadable_record
 from walbridge.schemas.topics import progress_topic
@@ -65,7 +65,7 @@ class UnpublishedTables:
             return None
         try:
             return read_back(slot, self._newest_first())
-        except TablesGone as gone:
+        except TableRecordsMissing as gone:
             return gone.progress
         except ProtocolError as error:
             raise unreadable_record(self._topic, error) from None

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.contract_writer import Event, encode_event, encode_key
 from walbridge.schemas.avro.codec import schema_id
-from walbridge.schemas.avro.framing import known_frame
+from walbridge.schemas.avro.framing import frame_id_if_known
 from walbridge.schemas.avro.schema import key_schema, value_schema
 from walbridge.schemas.control.cut import Epoch, PartitionRange
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -125,7 +125,7 @@ class Log:
         mine = [row for row in self.rows if row["topic"] == topic]
         volumes: dict[str | None, Volume] = {}
         for row in mine:
-            written_by = known_frame(cast("bytes | None", row["value"]))
+            written_by = frame_id_if_known(cast("bytes | None", row["value"]))
             volumes[written_by] = volumes.get(written_by, Volume()) + Volume(1, 1)
         return TableRecords(_no_frame, volumes, pa.Table.from_pylist(mine, _SCHEMA))
 

@@ -95,7 +95,7 @@ _SCHEMA_HAS_IT = """
 
 
 def new_members(connection: SqlConnection, publications: Publications, relation_ids: Iterable[int]) -> set[int]:
-    """Relations of the publications beside these; also partitions that are published as a part of their root only.
+    """Relations of the publications that are not among these; also partitions that are published as their root only.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.
@@ -186,7 +186,7 @@ def next_xid(connection: SqlConnection) -> int:
 
 
 def snapshot_xmax(connection: SqlConnection) -> int:
-    """The xmax of a snapshot, for who only looks: nothing is taken from the server, and some that run may be above it.
+    """The xmax of a snapshot, for callers that must not assign an xid. Running transactions may have xids above it.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.
@@ -196,7 +196,7 @@ def snapshot_xmax(connection: SqlConnection) -> int:
 
 
 def insert_lsn(connection: SqlConnection) -> Lsn:
-    """All that is visible by now is below it.
+    """The server's WAL insert position: the commits of all that is visible now lie before it.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.

@@ -68,7 +68,7 @@ class Holder:
 
 
 def lock_key(slot: str) -> int:
-    """See above."""
+    """The key of the advisory lock of this slot, as the module's docstring describes it."""
     return int.from_bytes(hashlib.sha256(f"walbridge/{slot}".encode()).digest()[:8], "big", signed=True)
 
 
@@ -82,7 +82,7 @@ class SlotLock:
         self._key = lock_key(self._slot)
         self._connection: SqlConnection | None = None
         self._own_pids: set[int] = set()
-        """Of the server's processes that this lock was ever held by: one of them may outlive its connection."""
+        """The server processes through which this object ever held the lock: one may outlive its connection."""
         self._looked_s = 0.0
 
     def take(self, check_stop: Callable[[], None], beside: SqlConnection | None = None) -> None:
@@ -125,12 +125,12 @@ class SlotLock:
             raise RetryableError(f"the connection with the lock of slot {self._slot} was lost")
 
     def keep(self, check_stop: Callable[[], None]) -> None:
-        """The same, and take it again if it was lost. Raises as ``take``."""
+        """Look now and then whether the lock is still held, and take it again if it was lost. Raises as ``take``."""
         if time.monotonic() - self._looked_s >= LOOK_S:
             self.take(check_stop)
 
     def release(self) -> None:
-        """Let go of it."""
+        """Release the lock, by closing its connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -74,7 +74,7 @@ def source_of(settings: Settings) -> Source:
 
 
 def seen_by(connection: SqlConnection, slot: str) -> Source:
-    """The same, asked on a connection that is open. Raises as ``source_of``."""
+    """Server and slot, queried on an open connection. Raises as ``source_of``."""
     try:
         row = connection.execute(_SOURCE).fetchone()
         assert row is not None

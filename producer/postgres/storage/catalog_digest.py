@@ -35,7 +35,7 @@ _DIGEST = "SELECT count(*), sum(hashint8extended(r.key, r.xmin::text::bigint)) F
 
 
 def catalog_digest(connection: SqlConnection, relation_ids: Iterable[int]) -> tuple[int, int]:
-    """Of what is visible now; another one where anything was altered.
+    """A digest of the catalogue's rows about these tables; it changes when anything about them is altered.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.

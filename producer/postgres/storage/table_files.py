@@ -161,7 +161,7 @@ def plain_columns(
 def added_columns(
     connection: SqlConnection, column_counts: Mapping[int, int], publications: Publications
 ) -> list[AddedColumn]:
-    """The columns that these relations got behind so many, but for those that a column list leaves out.
+    """The columns that were added to these relations after so many, without those that a column list leaves out.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.
@@ -173,7 +173,7 @@ def added_columns(
 
 
 def empty_of(connection: SqlConnection, relation_ids: Iterable[int]) -> set[int]:
-    """Those of these tables that have no page; none where one of them is locked, so that nobody knows.
+    """Those of these tables that are empty, having no page. None at all if one of them is locked: then nobody knows.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walbridge.schemas.avro.framing import frame_of, json_frame_id, known_frame, prefix_of, registry_frame_id
+from walbridge.schemas.avro.framing import frame_id_if_known, frame_of, json_frame_id, prefix_of, registry_frame_id
 from walbridge.schemas.errors import ProtocolError
 
 FRAME_IDS = st.binary(min_size=8, max_size=8).map(bytes.hex) | st.integers(0, 2**31 - 1).map(registry_frame_id)
@@ -36,7 +36,7 @@ def test_what_was_put_before_a_body_is_found_there(frame_id: str, body: bytes) -
 
 @given(FRAME_IDS, st.binary(max_size=20))
 def test_a_frame_is_known_where_a_body_follows(frame_id: str, body: bytes) -> None:
-    assert known_frame(prefix_of(frame_id) + body) == (frame_id if body else None)
+    assert frame_id_if_known(prefix_of(frame_id) + body) == (frame_id if body else None)
 
 
 @pytest.mark.parametrize("value", [b"", b"\xc3\x01", b"\xc3\x01" + bytes(7), bytes(4), b"\x01" + bytes(20)])
