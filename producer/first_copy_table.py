@@ -166,7 +166,7 @@ class TableOfCopy:
         self._ends.table_ends(self)
 
     def finish(self, word: str) -> None:
-        """``copy_end``, or the end of what was sent, behind the row that was held back; ``word``: what it says."""
+        """``copy_end``, or the end of what was sent, after the row that was held back; ``word``: what it says."""
         self._out.open()
         if self._held is not None:
             self._send_held(self._held, FIRST if self._word == FIRST and word != LAST else word)

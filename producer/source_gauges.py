@@ -4,7 +4,7 @@ In: the stream of this session, a watch that asks the server beside it, the batc
 made when somebody asks. What is not known is not a number: Prometheus' NaN, which no alert takes for a small lag.
 
 *Settled* is the LSN up to which nothing waits: the end of the newest cut, or what the server had decoded when all of
-it was read and no batch was open. WAL behind it that the server had written waits, since the time at which the server
+it was read and no batch was open. WAL after it that the server had written waits, since the time at which the server
 said so. It may be WAL without a change of ours: then the next keepalive says so, within seconds.
 """
 

@@ -99,7 +99,7 @@ class Topics(_Section):
     names: dict[str, str] = Field(default_factory=dict)
     """Operator's own topic names: ``"schema.table" = "topic"``."""
     format: Literal["auto", "single-object", "confluent", "json"] = "auto"
-    """What keys and values are: Avro behind one of two framings, or JSON. ``auto``: what the pipeline's topics have; of
+    """What keys and values are: Avro after one of two framings, or JSON. ``auto``: what the pipeline's topics have; of
     a new pipeline ``confluent`` where ``registry_url`` is set, else ``single-object``. Another one copies tables into
     new topics."""
     cleanup: dict[str, Literal["delete", "compact"]] = Field(default_factory=dict)

@@ -9,7 +9,7 @@ that goes into progress with the cut it belongs to.
 
 CURRENT is said of a table only between the end of a copy and the first doubt. Nothing but a copy
 leads there, since no change is published in the other states. COPYING keeps how far it is, so that a
-restart is no event: the copy goes on behind the last chunk that is committed in Kafka. A table
+restart is no event: the copy goes on after the last chunk that is committed in Kafka. A table
 without a key is copied in one piece, and after a restart from its beginning.
 """
 

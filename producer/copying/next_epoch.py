@@ -36,7 +36,7 @@ def begins_again(progress: Progress) -> bool:
 
 
 def metadata_begins_at(progress: Progress, metadata_end: int) -> int:
-    """The offset of the metadata topic from which relation ids are those of this cluster. One behind its end is of a
+    """The offset of the metadata topic from which relation ids are those of this cluster. One after its end is of a
     topic that was lost: the one that took its place has records of this cluster alone."""
     begins_at = int(progress.options.get(METADATA_OPTION, 0))
     return begins_at if begins_at <= metadata_end else 0

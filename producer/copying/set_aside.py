@@ -95,7 +95,7 @@ class SetAside(Generic[Record]):
         self.void = self.void or why
 
     def take(self) -> Record | None:
-        """The next change to publish, behind all rows; None where there is none now."""
+        """The next change to publish, after all rows; None where there is none now."""
         assert self.is_read, "a change before the rows that it is a change of"
         while (first := self._queue.take()) is not None:
             xid, record = first

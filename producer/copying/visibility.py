@@ -110,7 +110,7 @@ class ReceivedTransactions:
 
     Four bytes each. Each snapshot takes out what it contains, so those are left that were received
     since the last one, or whose commit waits. There are never more than ``count_max``: if nobody looks
-    for that long, the session counts as begun anew, behind the newest of them.
+    for that long, the session counts as begun anew, after the newest of them.
 
     Args:
         begun: a 64-bit xid that no transaction reached before the session began, and that was assigned

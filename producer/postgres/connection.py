@@ -158,7 +158,7 @@ def parsed_dsn(dsn: str) -> dict[str, Any]:
     Raises:
         OperatorError: it is not a connection string.
     """
-    # libpq's own words may quote a part of the password: that behind a blank, or before an @ (I10).
+    # libpq's own words may quote a part of the password: that after a blank, or before an @ (I10).
     try:
         given = conninfo_to_dict(dsn)
     except psycopg.Error:

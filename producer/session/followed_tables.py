@@ -34,7 +34,7 @@ class FollowedTables:
     def root_of(self, relation_id: int) -> int | None:
         """The root of the relation that was announced just now, if that is a partition of a followed table.
 
-        The server announces a partition that is published through its root right behind that, before the same change.
+        The server announces a partition that is published through its root right after that, before the same change.
         The root's next change goes the general way.
         """
         at, (before, before_at) = self._transactions.next_change_place, self._announced

@@ -4,7 +4,7 @@ In: messages as the stream sends them. Out: records, and how far those that are 
 
 A transactional one is an event of its transaction and takes its ordinal. Another one comes as soon as
 its WAL was read, rolled back or not, between transactions: it stands at (end of its record, -1), which
-is behind all that committed before it and before all that commits later, also one whose commit record
+is after all that committed before it and before all that commits later, also one whose commit record
 begins there. It comes again when a session begins before it, so progress knows the last one (I4).
 """
 

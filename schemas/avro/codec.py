@@ -1,4 +1,4 @@
-"""Avro records: control records in single-object encoding, events behind whatever ``framing`` knows.
+"""Avro records: control records in single-object encoding, events after whatever ``framing`` knows.
 
 In: schemas and values; out: bytes, and back. Control records (Relation, Type, Cut, Progress, TableProgress,
 TableRequest) go through fastavro; events are written by the producer's generated transcoder, piece by piece, with
@@ -63,7 +63,7 @@ def encode_control(name: str, record: dict[str, Any]) -> bytes:
 
 
 def encode_body(prefix: bytes, parsed_schema: Any, record: Mapping[str, Any]) -> bytes:
-    """A record behind its prefix. It raises what fastavro raises where the record is none of the schema."""
+    """A record after its prefix. It raises what fastavro raises where the record is none of the schema."""
     out = BytesIO()
     out.write(prefix)
     fastavro.schemaless_writer(out, parsed_schema, record)

@@ -239,7 +239,7 @@ def read_back(slot: str, newest_first: Iterable[tuple[bytes | None, bytes | None
     for key, value in newest_first:
         name, _, relation_id = (key or b"").partition(b"/")
         if name != progress_key(slot) or key is None or key in seen or b"/" in relation_id:
-            continue  # behind a second slash stands what is asked of a table (``table_request.py``)
+            continue  # after a second slash stands what is asked of a table (``table_request.py``)
         seen.add(key)
         if not relation_id:
             progress, wanted = _decoded(value or b"")

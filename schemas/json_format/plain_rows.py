@@ -26,7 +26,7 @@ from walbridge.schemas.json_format.values import dumped_text
 Json = Any
 Encoded = tuple[bytes | None, bytes]
 _TRANSACTION_FROM, _ORDINAL, _REST_FROM = "ts_ms", "ordinal", "origin_lsn"
-"""In ``source``: the first field of a transaction's part, the ordinal, and the first field behind it."""
+"""In ``source``: the first field of a transaction's part, the ordinal, and the first field after it."""
 
 
 class PlainRows:
@@ -36,7 +36,7 @@ class PlainRows:
         fields = codec.schema["fields"]
         names = [each["name"] for each in fields]
         source = fields[names.index("source")]["type"]["fields"]
-        behind = fields[names.index("source") + 1 :]
+        after = fields[names.index("source") + 1 :]
         at = {each["name"]: place for place, each in enumerate(source)}
         transaction, ordinal, rest = at[_TRANSACTION_FROM], at[_ORDINAL], at[_REST_FROM]
         self._codec = codec
@@ -44,8 +44,8 @@ class PlainRows:
         self._row_schema = fastavro.parse_schema(fields[0]["type"][1])
         self._part = _Piece(source[:transaction], (), codec)
         self._transaction = _Piece(source[transaction:ordinal], (), codec)
-        self._rest = _Piece(source[rest:], behind, codec)
-        self._end = _Piece(source[transaction:], behind, codec)
+        self._rest = _Piece(source[rest:], after, codec)
+        self._end = _Piece(source[transaction:], after, codec)
         self._row_text = _object_of(codec.row.column_names)
         self._key_text: str | None = None
         if (keys := codec.key_columns) is not None:
@@ -54,7 +54,7 @@ class PlainRows:
         self._head = dumped({SCHEMA_ID: codec.schema_id, "before": None})[:-1] + b',"after":'
 
     def row(self, value: bytes, part: bytes, transaction: bytes, ordinal: int, rest: bytes) -> Encoded:
-        """Key and value of a row; its envelope in Avro is joined of these pieces behind the row.
+        """Key and value of a row; its envelope in Avro is joined of these pieces after the row.
 
         Raises:
             ProtocolError: it holds text that is not UTF-8.
@@ -83,7 +83,7 @@ class PlainRows:
 
 
 class _Piece:
-    """Consecutive fields of ``source``, and of the envelope behind it where they reach beyond its end."""
+    """Consecutive fields of ``source``, and of the envelope after it where they reach beyond its end."""
 
     def __init__(self, of_source: Sequence[Json], of_envelope: Sequence[Json], codec: JsonCodec) -> None:
         # By number: both have a ts_ms.

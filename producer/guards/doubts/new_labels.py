@@ -11,7 +11,7 @@ that a rename of it shows (``altered_types.py``). That name may have been anothe
 
 - a transaction with a higher xid than the one that wrote the label last had that label, unless both labels were
   written by the same one;
-- so had one that commits behind a look which found the label by that name.
+- so had one that commits after a look which found the label by that name.
 
 A row of any other has its table copied. What a look finds is remembered once the stream has passed it; until then
 progress keeps the labels that it has, so that a start finds the same.

@@ -15,15 +15,15 @@ swaps what a TOAST table holds, and not the table.) So a table with a TOAST tabl
 short columns only, may have been unlogged for a while: not where a publication names it, since Postgres refuses that
 then; else a new file puts it in doubt, unless the stream brought a TRUNCATE that made it, or still brings it
 (``truncations.py``). Who loads a table anew may empty it, SET UNLOGGED, fill it and SET LOGGED. A TRUNCATE gives
-indexes the numbers behind that of the table's new file; a rewrite takes two more in between, for the row type of the
+indexes the numbers after that of the table's new file; a rewrite takes two more in between, for the row type of the
 table that it makes (``heap.c``, ``heap_create_with_catalog``). Where somebody else took numbers meanwhile, or there is
-no index, the transaction tells, whose xid is another one behind a savepoint. If both are one transaction then, they
+no index, the transaction tells, whose xid is another one after a savepoint. If both are one transaction then, they
 pass for the TRUNCATE.
 
 TRUNCATE of a partition below a published root does not come in the stream, that of the root does. So every new file of
 a partition is a doubt, unless the root's TRUNCATE made it: a VACUUM FULL of a partition has its root copied, which
 costs time and nothing else. A second TRUNCATE in the same transaction empties a file in place: what came between would
-be gone, so rows that come behind a TRUNCATE of the root, in its transaction, are a doubt, too.
+be gone, so rows that come after a TRUNCATE of the root, in its transaction, are a doubt, too.
 
 ADD COLUMN with a constant default rewrites nothing: rows that were there have a value that the catalogue holds.
 

@@ -4,7 +4,7 @@ In: a read of the table, which holds its lock and its snapshot, and what is want
 rows in files, so that memory is bounded by a block of them.
 
 Parts of a chunk are ranges of its key's order in one snapshot: the key of the n-th row is looked up first, one worker
-reads n rows and another one those behind that key. So the parts are the chunk's rows, whoever reads them; a part that
+reads n rows and another one those after that key. So the parts are the chunk's rows, whoever reads them; a part that
 ends before its n rows, since they are large, ends the chunk, and so does one with which the chunk has its bytes. A
 worker can begin a part only while the read is there that exported the snapshot, and with it the lock; that it still
 is, is asked for at the end.

@@ -24,7 +24,7 @@ _MAIN = (
     "import sys; sys.path.append(sys.argv[1]); from walbridge.producer.postgres.copy_workers.worker import main; "
     "main(int(sys.argv[2]))"
 )
-"""It finds the modules where this process did, behind all others, and none in the folder that it happens to be in."""
+"""It finds the modules where this process did, after all others, and none in the folder that it happens to be in."""
 
 
 class WorkerDied(Exception):

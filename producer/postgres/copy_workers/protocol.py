@@ -37,7 +37,7 @@ class PieceWanted:
 
 @dataclass(frozen=True, slots=True)
 class RangeWanted:
-    """Ask for rows in the key's order, behind a key; see ``KeyRange``."""
+    """Ask for rows in the key's order, after a key; see ``KeyRange``."""
 
     snapshot: str
     table: PublishedTable

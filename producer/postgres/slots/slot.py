@@ -1,6 +1,6 @@
 """The replication slot: make, inspect, drop.
 
-The server forwards a START behind ``confirmed_flush_lsn`` silently, accepts one in the far
+The server forwards a START before ``confirmed_flush_lsn`` silently, accepts one in the far
 future, and accepts feedback beyond its own end (PostgreSQL ``walsender.c``). So the slot's row is read
 before each START, and ``guards/start.py`` compares it with our progress.
 """

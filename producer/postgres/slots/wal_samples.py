@@ -2,7 +2,7 @@
 
 In: samples, each a time and the LSN up to which the server had written WAL by then. Out: an age, a rate. Pure.
 
-A sample above an LSN says that WAL behind that LSN was there at its time: it is at least as old. So the age is too
+A sample above an LSN says that WAL after that LSN was there at its time: it is at least as old. So the age is too
 low by at most the time between two samples, and never too high. Memory is bounded however long a peer is away: of
 too many samples every other one is dropped, never the first of those that tell the age.
 """
@@ -34,7 +34,7 @@ class WalSamples:
             self._apart_s = 2 * (self._above[-1][0] - self._above[0][0]) / SAMPLES_MAX
 
     def age_s(self, settled: int, now_s: float) -> float:
-        """Of the oldest WAL behind ``settled``, at least; 0 where the server had none at the last sample."""
+        """Of the oldest WAL after ``settled``, at least; 0 where the server had none at the last sample."""
         samples = (*self._above, *tuple(self._recent)[-1:])
         first_s = next((at_s for at_s, lsn in samples if lsn > settled), now_s)
         return max(now_s - first_s, 0.0)

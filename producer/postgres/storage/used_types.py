@@ -55,7 +55,7 @@ def with_used_types(connection: SqlConnection, query: str, first_oid: int = FIRS
     parameter, with its type and, a row each, all types within it.
 
     Args:
-        query: what comes behind the table expression of ``used``: the SELECT, or a comma and further expressions.
+        query: what comes after the table expression of ``used``: the SELECT, or a comma and further expressions.
         first_oid: types below it are left out.
     """
     ranges = "r.rngtypid, r.rngmultitypid" if connection.info.server_version >= 140000 else "r.rngtypid"

@@ -156,7 +156,7 @@ class TableRead:
 
     def refuse_lost(self) -> None:
         """Raises RetryableError where the connection ended, and with it the lock; or where what was read by the table's
-        name may be another one's. To be asked behind the last row that counts."""
+        name may be another one's. To be asked after the last row that counts."""
         if self._connection.pgconn.transaction_status != pq.TransactionStatus.ACTIVE:
             refuse_renamed(self._connection, self.table)
 
@@ -165,7 +165,7 @@ class TableRead:
         return KeyRange(self._connection, self.table, self._key(), after, rows_max, bytes_max)
 
     def bounds_after(self, after: Bound | None, counts: Sequence[int]) -> list[Bound]:
-        """The keys of the rows that are so many behind a key, in the key's order; of those that the table has."""
+        """The keys of the rows that are so many after a key, in the key's order; of those that the table has."""
         key, bounds = self._key(), list[Bound]()
         read_by_index(self._connection)
         if after is not None:

@@ -137,7 +137,7 @@ class KeyOrder:
         return ", ".join(f"k{number} {column.value_type}" for number, column in enumerate(self.columns))
 
     def ranges_after(self) -> Iterator[sql.Composed]:
-        """Conditions on ``t`` whose rows, one condition after the other, are those behind the bound."""
+        """Conditions on ``t`` whose rows, one condition after the other, are those after the bound."""
         for last in reversed(range(len(self.columns))):
             operators = [column.equal for column in self.columns[:last]] + [self.columns[last].follows]
             yield sql.SQL(" AND ").join(
@@ -207,7 +207,7 @@ def set_bound(connection: SqlConnection, table: PublishedTable, key: KeyOrder, b
     if read != [bound.values]:
         raise OperatorError(
             f"table {table.qualified_name} has a row whose key Postgres does not read as it prints it, so no copy can "
-            "go on behind this row",
+            "go on after this row",
             remedy="correct the key of that row, which pg_dump could not restore either",
         )
 

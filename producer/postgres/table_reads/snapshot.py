@@ -135,7 +135,7 @@ def refuse_renamed(connection: psycopg.Connection[Any], table: PublishedTable) -
     """See that the table's name is still its own.
 
     LOCK and COPY find a table by its name, and renaming a schema waits for no lock of its tables. So this is asked
-    before and behind what was found by a name, on the same connection: to_regclass goes by the names of now, not by the
+    before and after what was found by a name, on the same connection: to_regclass goes by the names of now, not by the
     snapshot's, and what a connection knows of them only grows newer.
 
     Source: PostgreSQL ``namespace.c``, ``RangeVarGetRelidExtended``.

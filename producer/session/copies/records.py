@@ -57,7 +57,7 @@ class CopyRecords:
         return self._cuts.prepare_step()
 
     def begin(self, writer: RecordWriter, progress: TableProgress, lsn: Lsn, *, leaves: bool = False) -> None:
-        """``copy_begin``: it names the shape, so the first event behind it needs no barrier.
+        """``copy_begin``: it names the shape, so the first event after it needs no barrier.
 
         Args:
             leaves: nothing of the table is published until its rows are: it equals the source no longer.
@@ -200,7 +200,7 @@ class CopyRecords:
         return self._out.copied_source(lsn)
 
     def _close(self, progress: TableProgress, lsn: Lsn) -> None:
-        # Into the Kafka transaction of the step itself: a restart goes on behind the last step that is committed.
+        # Into the Kafka transaction of the step itself: a restart goes on after the last step that is committed.
         self._out.tracker.remember_tables({progress.relation_id: progress})
         self._out.batch.end_lsn = lsn
         self._cuts.close_without_look()

@@ -101,7 +101,7 @@ class CopySteps:
 
     def _enter_if_due(self, copied: CopiedTable, chunk: OpenChunk, read: ChunkRead) -> None:
         window = chunk.window
-        # What the rows show committed below that LSN. Sent earlier they would be ahead of the stream, and a cut behind
+        # What the rows show committed below that LSN. Sent earlier they would be ahead of the stream, and a cut after
         # them no state of the source.
         if not self._arrival.has_come(read.insert_lsn) or not window.is_read(self._stream.received):
             return

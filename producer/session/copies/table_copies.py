@@ -2,11 +2,11 @@
 
 In: tables that are published and not followed, what the copy's reader found of them, changes of those that are
 copied. Out: records and barriers between transactions of the stream, each step in a Kafka transaction of its own
-with the progress that goes with it, so that a restart goes on behind the last step that is committed.
+with the progress that goes with it, so that a restart goes on after the last step that is committed.
 
     noticed ──▶ described ──copy_begin──▶ chunk ⟲ ──copy_end──▶ current
 
-Everything is put into its topic at (E, -1), E being how far the stream has been received: behind all events of
+Everything is put into its topic at (E, -1), E being how far the stream has been received: after all events of
 transactions at or below E, before all later ones. What the stream changed while a chunk was read is laid over its rows
 (``copying/window.py``). A table that no key orders is copied in one piece instead (``whole_steps.py``). Nothing here
 waits: what the reader has not answered yet, or the stream has not brought yet, is looked for again at the next boundary

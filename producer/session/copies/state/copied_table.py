@@ -3,7 +3,7 @@
 In: its changes as they are published, what the copy's reader found, chunks. Out: the table's state, the windows of
 its open chunks, what to ask for next.
 
-While a chunk waits for the stream, or enters, the next one is read: each range begins behind the last key that was
+While a chunk waits for the stream, or enters, the next one is read: each range begins after the last key that was
 read, so ranges have no gap and no key is in two. Each chunk has a window of its own, which opens before its snapshot
 is taken and closes when it enters, so each is right for itself, as if it were the only one (``window.py``): its rows
 are those of its range at the E at which it enters, whatever the other one does. A row whose key moves from one range
@@ -186,7 +186,7 @@ class CopiedTable:
 
     @property
     def may_read_on(self) -> bool:
-        """Whether another chunk may be opened beside those that are open: the range behind the last one."""
+        """Whether another chunk may be opened beside those that are open: the range after the last one."""
         if not self.chunks:
             return True
         last = self.chunks[-1]

@@ -1,6 +1,6 @@
 """One table that no key orders, copied beside the stream in one piece, in one session.
 
-In: what the copy's reader found and reads of it, the table's changes. Out: its rows, and behind them the changes that
+In: what the copy's reader found and reads of it, the table's changes. Out: its rows, and after them the changes that
 the rows lack, made into records when they came: with their own positions, which follow that of the rows.
 
 Memory is bounded by what the reader reads ahead and what the queue has not written yet (I9). No change is published
