@@ -82,8 +82,8 @@ class Admin:
             self._broker.partition_counts.setdefault(name, count)
         return {name: self._broker.partition_counts[name] for name in wanted}
 
-    def ask(self, names: Iterable[str]) -> SimpleNamespace:
-        """As ``TopicAdmin.ask``: nobody deletes one or makes one anew."""
+    def describe(self, names: Iterable[str]) -> SimpleNamespace:
+        """As ``TopicAdmin.describe``: nobody deletes one or makes one anew."""
         found = {name: DescribedTopic("one", self._broker.partition_counts.get(name, 1)) for name in names}
         return SimpleNamespace(names=frozenset(found), is_answered=True, found=lambda: found)
 
