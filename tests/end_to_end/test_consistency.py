@@ -5,10 +5,13 @@ That no cut shows a transaction in halves while others go on is asked by the cam
 
 from __future__ import annotations
 
+import pytest
+
 from tests.fix_pipeline import PipelineUnderTest
 from walbridge.spark_consumer.read import tables_at
 
 
+@pytest.mark.soak
 def test_twenty_tables_are_published_together(pipeline: PipelineUnderTest) -> None:
     database = pipeline.database
     names = [f"t{i}" for i in range(20)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.faults.copies.test_table_copied_again import ask_for_copy
 from tests.fix_pipeline import PipelineUnderTest
 
@@ -31,6 +33,7 @@ def test_table_that_comes_is_in_the_lake_and_equal_once_it_is_copied(pipeline: P
     assert sorted(row["id"] for row in pipeline.contents("u")) == [2, 3]
 
 
+@pytest.mark.soak
 def test_table_without_a_key_that_comes_is_in_the_lake_and_equal_once_it_is_copied(pipeline: PipelineUnderTest) -> None:
     """Rows that equal others come and go while it is copied, and afterwards; also where its copy begins anew."""
     producer, execute = pipeline.producer, pipeline.database.execute

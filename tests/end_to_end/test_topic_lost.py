@@ -7,6 +7,7 @@ import pytest
 from tests.faults.topic_life import TopicLife
 from tests.fix_pipeline import PipelineUnderTest
 from tests.fix_producer import Running
+from tests.in_soak import in_soak
 from tests.wait import wait_until
 from walbridge.schemas.topics import data_topic
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
@@ -40,7 +41,7 @@ def write(pipeline: PipelineUnderTest) -> None:
     pipeline.database.execute("INSERT INTO t (v) VALUES (1); UPDATE u SET v = v || '!'; DELETE FROM u WHERE id = 7")
 
 
-@pytest.mark.parametrize("remade", [False, True], ids=["deleted", "made anew"])
+@pytest.mark.parametrize("remade", [in_soak(False), True], ids=["deleted", "made anew"])
 def test_table_whose_topic_is_lost_is_stale_until_it_is_copied_and_the_others_go_on(
     pipeline: PipelineUnderTest, remade: bool
 ) -> None:

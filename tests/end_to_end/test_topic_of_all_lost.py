@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from tests.faults.followed import copy_all_into_what_is_left, drop_slot_only, wait_until_current
 from tests.faults.topic_life import TopicLife
 from tests.fix_pipeline import PipelineUnderTest
+from tests.in_soak import in_soak
 from walbridge.schemas.control.cut import encode_cut
 from walbridge.schemas.errors import COPY_ALL, COPY_ALL_ANEW, OperatorError
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
@@ -53,7 +54,7 @@ def refusal_of_job(pipeline: PipelineUnderTest) -> OperatorError:
     return refused.value
 
 
-@pytest.mark.parametrize("topic_of", [cuts_topic, metadata_topic])
+@pytest.mark.parametrize("topic_of", [in_soak(cuts_topic), metadata_topic])
 def test_lake_keeps_its_tables_until_each_is_copied_after_a_topic_of_all_was_lost(
     pipeline: PipelineUnderTest, topic_of: Callable[[str], str]
 ) -> None:

@@ -13,6 +13,7 @@ from psycopg import sql
 
 from tests.fix_pipeline import PipelineUnderTest
 from tests.fix_postgres import having_vector
+from tests.in_soak import in_soak
 from tests.integration.every_type import COLUMNS, TYPES_SQL, create_statements, edge_rows, insert, random_rows
 from tests.wait import wait_until
 from walbridge.embedded.postgres import PostgresServer
@@ -32,7 +33,7 @@ def postgres(postgres: PostgresServer) -> Iterator[PostgresServer]:
 
 @pytest.mark.parametrize(
     ("count", "topics"),
-    [(ROWS, {}), (ROWS, {"format": "json"}), pytest.param(SOAK_ROWS, {}, marks=pytest.mark.soak)],
+    [(ROWS, {}), in_soak(ROWS, {"format": "json"}), pytest.param(SOAK_ROWS, {}, marks=pytest.mark.soak)],
     ids=["avro", "json", "many"],
 )
 def test_every_type_in_delta_is_what_select_says(
@@ -119,6 +120,7 @@ UNREWRITTEN = (
 """Types before and after, and a value."""
 
 
+@pytest.mark.soak
 def test_type_that_is_altered_without_a_rewrite_keeps_its_values_without_a_copy(pipeline: PipelineUnderTest) -> None:
     """I8: of rows that nobody writes. There is no key, so an old row of a change must equal what the lake holds."""
     execute = pipeline.database.execute

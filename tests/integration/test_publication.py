@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fix_producer import KILLED, ProducerUnderTest
+from tests.in_soak import in_soak
 from tests.integration.test_toast import BIG
 
 
@@ -68,7 +69,7 @@ def test_update_that_enters_a_filter_without_its_toast_makes_its_table_stale_unt
     producer.check_equal({"public.f": "id > 5"})
 
 
-@pytest.mark.parametrize("streaming", ["off", "on"])
+@pytest.mark.parametrize("streaming", [in_soak("off"), "on"])
 def test_table_that_lost_a_value_is_left_where_settings_say_so(producer: ProducerUnderTest, streaming: str) -> None:
     """I6, I7, I8: the cut says from where on; its changes are no more, those of others go on, also after a kill."""
     execute = producer.database.execute

@@ -208,7 +208,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "producer/errors/disks.py:set_aside_unwritable",
     ),
     "tests/spark_consumer/in_memory/test_copies_written_beside.py::"
-    "test_a_copy_that_does_not_get_on_is_the_trouble_of_its_table": ("spark_consumer/between_plans.py:_without_stuck",),
+    "test_a_copy_that_does_not_get_on_is_the_trouble_of_its_table": ("spark_consumer/between_plans.py:_after_stuck",),
     "tests/remedies/test_followed_producer.py::test_transactions_that_find_no_room_are_kept_in_another_folder": (
         "producer/errors/disks.py:spool_unwritable",
     ),

@@ -41,7 +41,7 @@ OUT_OF_REACH: dict[str, str] = {
     "producer/session/logical_messages.py:publish_outside": (
         "A message was left out though the options of its session say otherwise: a bug (see refuse_unfit_start)."
     ),
-    "producer/session/transactions/pending_transactions.py:_refuse_lost": (
+    "producer/session/transactions/pending_transactions.py:_refuse_lost_changes": (
         "Somebody reads the slot past a prepare while the producer is stopped, and the slot stands where it was."
     ),
     "schemas/errors.py:unreadable_record": "What mends it is a version of walbridge that does not exist yet.",

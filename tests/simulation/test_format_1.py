@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.format_1 import encode_format_1
+from tests.in_soak import in_soak
 from tests.simulation.broker import COMMITTED
 from tests.simulation.cases import case_of, refused, with_fault_at_every_step
 from tests.simulation.history import KEYED, OTHER, TABLES, Writer
@@ -35,7 +36,9 @@ def _large(writer: Writer) -> None:
         writer.insert(KEYED if n % 2 else OTHER, n, "large")
 
 
-@pytest.mark.parametrize("fault", ["crash", "disconnect", "commit done, answer lost", "commit on its way"])
+@pytest.mark.parametrize(
+    "fault", ["crash", in_soak("disconnect"), "commit done, answer lost", in_soak("commit on its way")]
+)
 def test_pipeline_of_format_1_goes_on_and_loses_and_repeats_nothing(fault: str) -> None:
     case = replace(case_of(_large, _large), prepare=_in_format_1)
 

@@ -6,6 +6,7 @@ model decides (``model.py``, ``postgres.py``); nothing is asserted twice here.
 
 import pytest
 
+from tests.in_soak import in_soak
 from tests.simulation.cases import case_of, history_of, nothing, refused, with_fault_at_every_step
 from tests.simulation.history import CONSISTENT_POINT, KEYED, KEYLESS, OTHER, Writer
 from tests.simulation.left_out import without_copy
@@ -69,7 +70,9 @@ def test_last_delivery_callback_does_not_speak_for_other_partitions() -> None:
     assert refused(with_fault_at_every_step(case, "delivery failure")) == []
 
 
-@pytest.mark.parametrize("outcome", ["commit lost", "commit refused", "commit on its way", "commit done, answer lost"])
+@pytest.mark.parametrize(
+    "outcome", ["commit lost", in_soak("commit refused"), in_soak("commit on its way"), "commit done, answer lost"]
+)
 def test_lsn_of_a_batch_whose_commit_failed_is_not_kept(outcome: str) -> None:
     """I1. PeerDB-io/peerdb#1709: the LSN was stored before success was confirmed."""
     assert refused(with_fault_at_every_step(case_of(_one, _many, _one), outcome, "crash")) == []

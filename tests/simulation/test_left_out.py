@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.in_soak import in_soak
 from tests.simulation.cases import case_of, refused, with_fault_at_every_step
 from tests.simulation.history import KEYED, KEYLESS, OTHER, Writer
 from tests.simulation.left_out import without_copy
@@ -29,7 +30,7 @@ def _only(writer: Writer) -> None:
     writer.insert(OTHER, 100, "late")
 
 
-@pytest.mark.parametrize("fault", ["crash", "disconnect", "commit done, answer lost"])
+@pytest.mark.parametrize("fault", ["crash", in_soak("disconnect"), in_soak("commit done, answer lost")])
 def test_left_out_changes_take_no_place_in_any_replay(fault: str) -> None:
     case = without_copy(case_of(_only, _mixed, _emptied, _only), OTHER)
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.simulation.run import FAULTS, HIDDEN, Outcome, run_seed
 
-SEED_COUNT = 1_200
+SEED_COUNT = 600
 SOAK_SEED_COUNT = 100_200
 """Of ``make soak``."""
 CHUNK = 300

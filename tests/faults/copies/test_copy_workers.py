@@ -7,6 +7,7 @@ import pytest
 
 from tests.faults.kill_points import CHUNK_WORKER, COPY_WORKER
 from tests.fix_producer import KILLED, ProducerUnderTest
+from tests.in_soak import in_soak
 from tests.wait import wait_until
 
 pytestmark = pytest.mark.fault
@@ -42,7 +43,7 @@ def workers_of(pid: int) -> list[psutil.Process]:
     return found
 
 
-@pytest.mark.parametrize("point", [None, *COPY_WORKER])
+@pytest.mark.parametrize("point", [in_soak(None), COPY_WORKER[0], *map(in_soak, COPY_WORKER[1:])])
 def test_tables_are_equal_also_where_every_worker_dies(sources: ProducerUnderTest, point: str | None) -> None:
     """I8: what a worker had read is read again, and nothing of it is there twice."""
     running = sources.start_streaming(point)
@@ -76,7 +77,7 @@ def add_table(producer: ProducerUnderTest) -> None:
         )
 
 
-@pytest.mark.parametrize("point", [None, CHUNK_WORKER])
+@pytest.mark.parametrize("point", [in_soak(None), CHUNK_WORKER])
 def test_table_that_comes_is_equal_also_where_every_worker_dies(sources: ProducerUnderTest, point: str | None) -> None:
     """I8: what a worker had read is nowhere; the producer reads it in the same snapshot."""
     running = sources.start_streaming(point)

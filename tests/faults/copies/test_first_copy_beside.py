@@ -62,6 +62,7 @@ def on_each(producer_on: Callable[[int], ProducerUnderTest], request: pytest.Fix
     return producer
 
 
+@pytest.mark.soak
 def test_first_start_killed_at_every_point_under_writes_goes_on_where_it_was(on_each: ProducerUnderTest) -> None:
     """One epoch, one beginning and one end for each table: no death voids what Kafka holds."""
     made(on_each)

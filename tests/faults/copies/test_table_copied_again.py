@@ -65,6 +65,7 @@ def test_table_is_copied_again_while_it_is_written_and_stays_current(followed: P
     assert markers(followed, ".u") == ["copy_begin", "copy_end"] * 2
 
 
+@pytest.mark.soak
 def test_copy_that_was_asked_for_goes_on_after_a_kill_at_every_point(followed: ProducerUnderTest) -> None:
     """It is asked for once, before the first start, and made once."""
     followed.start_streaming().stop()

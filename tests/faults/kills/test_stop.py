@@ -9,6 +9,7 @@ import pytest
 
 from tests.faults.proxy import TcpProxy
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_soak
 from tests.wait import wait_until
 from walbridge.producer import waits
 from walbridge.producer.kafka import instance
@@ -115,7 +116,7 @@ LONG_S = 600
 """No test waits for so long: what ends before was interrupted."""
 
 
-@pytest.mark.parametrize("has_streamed", [False, True])
+@pytest.mark.parametrize("has_streamed", [in_soak(False), True])
 def test_stop_while_postgres_takes_connections_and_says_nothing(
     producer: ProducerUnderTest, postgres_proxy: TcpProxy, has_streamed: bool
 ) -> None:

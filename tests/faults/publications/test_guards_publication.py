@@ -11,6 +11,7 @@ import pytest
 from tests.fix_kafka import unused_name
 from tests.fix_postgres import Database, new_database
 from tests.fix_producer import ProducerUnderTest, Running, refusal_of
+from tests.in_soak import in_soak
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
@@ -19,7 +20,7 @@ from walbridge.schemas.topics import data_topic
 pytestmark = pytest.mark.fault
 
 
-@pytest.mark.parametrize("while_running", [True, False])
+@pytest.mark.parametrize("while_running", [True, in_soak(False)])
 def test_table_that_left_is_said_to_be_stale_and_the_others_go_on(
     producer: ProducerUnderTest, while_running: bool
 ) -> None:
@@ -125,7 +126,7 @@ def test_dropped_table_is_noticed_and_the_others_go_on(producer: ProducerUnderTe
 ALL_OPERATIONS = "SET (publish = 'insert, update, delete, truncate')"
 
 
-@pytest.mark.parametrize("while_running", [True, False])
+@pytest.mark.parametrize("while_running", [in_soak(True), False])
 def test_publication_that_was_altered_and_altered_back_has_its_tables_copied_again(
     producer: ProducerUnderTest, while_running: bool
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from tests.faults.tables.test_table_trouble import barriers_of, states
 from tests.faults.tables.test_unsaid_rows import act
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_soak
 from tests.wait import wait_until
 
 pytestmark = pytest.mark.fault
@@ -19,7 +20,7 @@ REPLACED = {
 }
 
 
-@pytest.mark.parametrize("how", ["running", "stopped"])
+@pytest.mark.parametrize("how", [in_soak("running"), "stopped"])
 @pytest.mark.parametrize("replaced", REPLACED)
 def test_column_that_came_and_was_replaced_before_anybody_looked(
     producer: ProducerUnderTest, replaced: str, how: str
@@ -52,7 +53,7 @@ QUIET = {
 }
 
 
-@pytest.mark.parametrize("how", ["running", "stopped"])
+@pytest.mark.parametrize("how", [in_soak("running"), "stopped"])
 def test_columns_of_a_table_that_nobody_writes_are_those_of_the_source(producer: ProducerUnderTest, how: str) -> None:
     """Without a change no Relation comes, and names would be those of other columns' values. No table is copied."""
     tables = {f"t{number}": statements for number, statements in enumerate(QUIET.values())}

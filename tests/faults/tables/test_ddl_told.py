@@ -221,7 +221,7 @@ def test_rewrite_that_changes_no_row_needs_no_copy_where_it_is_told(producer: Pr
     assert barriers_of(producer, "t") == []
 
 
-@pytest.mark.parametrize(("major", "tables"), [(12, "FOR TABLE t"), (NEWEST, "FOR ALL TABLES")])
+@pytest.mark.parametrize(("major", "tables"), [in_soak(12, "FOR TABLE t"), (NEWEST, "FOR ALL TABLES")])
 def test_producer_that_runs_notices_that_ddl_is_told_and_that_it_is_told_no_more(
     producer: ProducerUnderTest, producer_on: Callable[[int], ProducerUnderTest], major: int, tables: str
 ) -> None:
@@ -339,7 +339,7 @@ VALUES = """'{{1,NULL}}', '{{-2}}', '{{0.5}}', 'ok', '{{ok,"a, b"}}', md5(i::tex
 
 @pytest.mark.parametrize(
     ("major", "how"),
-    [(12, "running"), (NEWEST, "stopped"), in_soak(12, "stopped"), in_soak(NEWEST, "running")],
+    [in_soak(12, "running"), (NEWEST, "stopped"), in_soak(12, "stopped"), in_soak(NEWEST, "running")],
 )
 def test_numbers_that_are_cast_to_wider_ones_need_no_copy_where_that_is_told(
     producer: ProducerUnderTest, producer_on: Callable[[int], ProducerUnderTest], major: int, how: str

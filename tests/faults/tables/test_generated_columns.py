@@ -40,7 +40,7 @@ def make(producer: ProducerUnderTest, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("major", "how"), [(13, "running"), (0, "stopped"), in_soak(13, "stopped"), in_soak(0, "running")]
+    ("major", "how"), [in_soak(13, "running"), (0, "stopped"), in_soak(13, "stopped"), in_soak(0, "running")]
 )
 def test_table_with_a_column_that_is_generated_no_more_is_copied_again(
     producer: ProducerUnderTest, producer_on: Callable[[int], ProducerUnderTest], major: int, how: str

@@ -9,6 +9,7 @@ import pytest
 
 from tests.faults.one_table import make_table
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_soak
 from tests.source_rows import comparable, source_rows
 from tests.topic_reader import Topics
 from tests.wait import wait_until
@@ -59,7 +60,7 @@ def wait_until_named(producer: ProducerUnderTest, name: str) -> None:
         wait_until(lambda: any(map(renamed_in(topics, name), topics.cuts())), f"a cut that knows {name}")
 
 
-@pytest.mark.parametrize("while_running", [True, False])
+@pytest.mark.parametrize("while_running", [in_soak(True), False])
 def test_renamed_table_goes_on_in_its_topic(producer: ProducerUnderTest, while_running: bool) -> None:
     producer.settings["topics"] = {"partitions": 3}
     make_table(producer)

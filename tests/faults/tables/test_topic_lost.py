@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.topic_life import TopicLife
 from tests.fix_producer import ProducerUnderTest, Running, refusal_of
-from tests.in_soak import others_in_soak
+from tests.in_soak import in_soak, others_in_soak
 from tests.wait import wait_until
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.topics import data_topic
@@ -164,7 +164,7 @@ def test_table_made_again_goes_neither_back_into_a_topic_that_was_left_nor_witho
     assert [life.count(topic(following) + each) for each in ("", "_2", "_3")] == [0, 2, 1]
 
 
-@pytest.mark.parametrize("kill_point", ["chunk:before-begin", "chunk:begun", "chunk:before-end"])
+@pytest.mark.parametrize("kill_point", [in_soak("chunk:before-begin"), in_soak("chunk:begun"), "chunk:before-end"])
 def test_copy_into_another_topic_that_is_killed_goes_on_in_that_topic(
     following: ProducerUnderTest, life: TopicLife, kill_point: str
 ) -> None:

@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
 from tests.faults.followed import settings_of
 from tests.faults.tables.test_table_trouble import barriers_of, progress_of, table
 from tests.fix_producer import ProducerUnderTest, Running
+from tests.in_soak import in_soak
 from tests.wait import wait_until
 from walbridge.schemas.control.table_progress import CURRENT, QUARANTINED
 from walbridge.schemas.topics import data_topic
@@ -82,7 +83,7 @@ def test_table_of_a_row_that_is_too_large_is_quarantined_until_the_limit_is_rais
     check_remedy(limited, running)
 
 
-@pytest.mark.parametrize("key", ["keyed", "keyless"])
+@pytest.mark.parametrize("key", ["keyed", in_soak("keyless")])
 def test_table_whose_large_row_a_copy_meets_is_quarantined(limited: ProducerUnderTest, key: str) -> None:
     execute = limited.database.execute
     if key == "keyless":

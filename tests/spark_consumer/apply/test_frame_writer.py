@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from tests.contract_writer import Event
 from tests.faults import kill_points
+from tests.in_soak import in_soak
 from tests.spark_consumer.apply.test_appliers import ENDLESS, ENDS, ITEMS, KEYS, LSN, TYPES, event, infinite_event
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import Log, applied, changed, column, head_rows, relation, table_plan, values
@@ -151,7 +152,7 @@ def test_copy_takes_the_place_of_what_was_there(spark: SparkSession, lake: Path,
 
 
 @pytest.mark.parametrize("point", kill_points.BY_EXECUTORS)
-@pytest.mark.parametrize("then", ["local", "spark"])
+@pytest.mark.parametrize("then", [in_soak("local"), "spark"])
 def test_copy_that_was_killed_between_two_commits_is_whole_and_once(
     spark: SparkSession, lake: Path, executors: Appliers, crash_at: Counter[str], point: str, then: str
 ) -> None:
@@ -225,7 +226,7 @@ def test_commit_of_another_program_before_it_is_undone(
     assert rivals == []
 
 
-@pytest.mark.parametrize("is_new", [True, False], ids=["of a new table", "of a table with rows"])
+@pytest.mark.parametrize("is_new", [in_soak(True), False], ids=["of a new table", "of a table with rows"])
 def test_commit_of_another_program_between_those_of_a_copy_is_undone(
     spark: SparkSession, lake: Path, executors: Appliers, rivals: list[Commit], is_new: bool
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.in_soak import in_soak
 from tests.spark_consumer.apply import test_frame_writer as frames
 from tests.spark_consumer.apply.test_appliers import ITEMS, LSN, engines, event, rows
 from tests.spark_consumer.crash import Crash
@@ -69,7 +70,7 @@ NEW = [event("c", at, id=100 + at, body="new", n=at) for at in range(2)]
 UPDATED = [event("u", 0, id=1, body="x", n=7)]
 CASES = pytest.mark.parametrize(
     ("changes", "ending"),
-    [(NEW, ".parquet"), (UPDATED, ".parquet"), (UPDATED, ".bin")],
+    [(NEW, ".parquet"), in_soak(UPDATED, ".parquet"), (UPDATED, ".bin")],
     ids=["a file of new rows", "a file of a merge", "a file of deletion vectors"],
 )
 
@@ -120,7 +121,7 @@ def test_job_whose_settings_ask_for_executors_stops_with_the_table_as_it_was(
     assert rows(lake, head) == expected(changes)
 
 
-@pytest.mark.parametrize("then", ["local", "spark"])
+@pytest.mark.parametrize("then", [in_soak("local"), "spark"])
 def test_start_after_a_kill_takes_no_lost_file_for_work_that_is_done(
     spark: SparkSession, lake: Path, crash_at: Counter[str], then: str
 ) -> None:

@@ -108,7 +108,7 @@ def test_what_is_published_as_current_equals_the_source_whatever_is_copied_meanw
 
 
 @pytest.mark.simulation
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(random=st.randoms(use_true_random=False))
 def test_what_is_published_as_current_equals_the_source_whatever_copies_are_written_beside_the_plans(
     tmp_path_factory: pytest.TempPathFactory, random: Random

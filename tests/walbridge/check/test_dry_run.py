@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_soak
 from tests.wait import wait_until
 from tests.walbridge.check.stack import Stack
 from walbridge.check.finding import Finding, Severity
@@ -83,7 +84,8 @@ def remake_cuts(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", [drop_publication, remake_publication, publish_less, drop_slot, move_slot, remake_cuts]
+    "broken",
+    [drop_publication, in_soak(remake_publication), publish_less, in_soak(drop_slot), move_slot, in_soak(remake_cuts)],
 )
 def test_what_stops_the_producer_is_the_one_error_in_its_own_words(
     streamed: Stack, producer: ProducerUnderTest, broken: Callable[[Stack], None]

@@ -16,6 +16,7 @@ from tests.conformance.applied import Tables
 from tests.faults.followed import settings_of
 from tests.faults.topic_life import TopicLife
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_soak
 from tests.wait import wait_until
 from walbridge.consumer import Event, Operation, OperatorError, events, merged_ranges, topic_stream, transaction_stream
 from walbridge.consumer.client import TopicIds
@@ -206,7 +207,7 @@ def test_table_that_gets_another_topic_is_followed_there_behind_its_last_event_i
     ]
 
 
-@pytest.mark.parametrize("transactions", [False, True])
+@pytest.mark.parametrize("transactions", [False, in_soak(True)])
 def test_records_that_are_gone_before_they_were_read_stop_the_reader(
     producer: ProducerUnderTest, transactions: bool
 ) -> None:
@@ -276,7 +277,7 @@ def test_topic_that_is_deleted_stops_who_has_not_read_it_to_its_end_and_nobody_e
     assert rows == [f"{topic}_2"] * (1 + 392 + 1)
 
 
-@pytest.mark.parametrize("transactions", [False, True])
+@pytest.mark.parametrize("transactions", [False, in_soak(True)])
 def test_kept_offsets_of_a_topic_that_was_made_again_are_refused(
     producer: ProducerUnderTest, transactions: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,7 @@ def test_file_of_which_much_is_marked_is_written_anew_and_every_row_stays(
     table.assert_readable()
 
 
+@pytest.mark.soak
 def test_file_that_alone_has_marked_rows_is_written_anew(table: Marked) -> None:
     """Delta's OPTIMIZE leaves it as it is."""
     purge = Purge(table.spark)
