@@ -1,13 +1,13 @@
-"""Names of enum labels in encoded rows, collected so that each is looked up in the catalogue before a cut.
+"""Collects the names of enum labels in encoded rows, so that each can be looked up in the catalogue before a cut.
 
-In: the columns of a relation version, with what is known of their types; each value of a column in which labels may be,
-as text or in its type's binary format. Out: by table and enum the texts that were not met before, with the transaction
-that brought each first. They are taken once (``guards/doubts/new_labels.py``).
+In: the columns of a relation version, with the facts of their types; each value of a column that may hold labels, as
+text or in its type's binary format. Out: by table and enum the names that were new, with the transaction that brought
+each first. They are taken once (``guards/doubts/new_labels.py``).
 
-Labels are looked for in enums, domains over them, arrays of any dimensions and composites, and in these within each
-other; not in ranges. A text or value that was met before costs a look into a set. What is remembered of a table is
-shared by its versions and bounded: texts by the labels that its enums had, whole values by ``VALUES_MAX``. Nothing is
-refused here: what cannot be read as its type is no label, or is refused by who encodes it.
+Labels are searched for in enums, domains over enums, arrays of any dimensions, composites, and any nesting of these;
+not in ranges. A name or value that was seen before costs one look into a set. What is remembered of a table is shared
+by its versions, and bounded: names by the number of labels that its enums had, whole values by ``VALUES_MAX``. Nothing
+is refused here: a value that is not of its type has no labels, or the encoder refuses it.
 """
 
 import re
@@ -22,27 +22,27 @@ from walbridge.schemas.position import Lsn
 from walbridge.schemas.table_schema import TableSchema
 
 TEXTS_MAX = 50_000
-"""Of all tables, between two cuts: a label has 63 bytes at the most."""
+"""The most new names of all tables between two cuts. A name has at most 63 bytes."""
 VALUES_MAX, VALUE_BYTES_MAX = 256, 128
-"""Of one column's type in one table: values that hold nothing new, and how long they may be."""
+"""The most values without new names that are remembered of one column type of a table, and their greatest length."""
 _NULL = b"NULL"
 _BRACES, _COMMA, _QUOTE = b"{}", b",", 34
 _ELEMENT = re.compile(rb'"((?:[^"\\]++|\\.)*+)"|([^",{}\\]++)', re.DOTALL)
 _FIELD = re.compile(rb'"((?:[^"\\]++|""|\\\\)*+)"|([^",()\\]*+)', re.DOTALL)
 
 Find = Callable[[bytes], None]
-"""Takes one value, and notes the labels in it."""
+"""Takes one value, and notes the names of labels in it."""
 
 
-class Use(NamedTuple):
-    """The transaction that brought a text; ``xid`` as the stream tells it."""
+class FirstUse(NamedTuple):
+    """The transaction that brought a name first; ``xid`` as in the stream."""
 
     xid: int
     commit_lsn: Lsn
 
 
 class LabelColumn(NamedTuple):
-    """How labels of one column are found: a value that is not among the ``known`` is given to ``find``."""
+    """How labels of one column are found: a value that is not in ``known`` is passed to ``find``."""
 
     known: set[bytes]
     find: Find
@@ -53,51 +53,53 @@ class LabelColumn(NamedTuple):
 LabelColumns = list[LabelColumn | None] | None
 """By column, None for one without labels; None as a whole: no column has any."""
 
-Texts = dict[bytes, Use | None]
-"""By text the first use of it, None where no transaction of the stream brought it."""
+Texts = dict[bytes, FirstUse | None]
+"""By name its first use; None where no transaction of the stream brought it, but a copy."""
 
 
 @dataclass(slots=True)
-class _OfTable:
-    """What was met in rows of one table: texts by enum, whole values by column's type and format."""
+class _TableLabels:
+    """What was seen in rows of one table: ``texts`` by enum, whole ``values`` by column type and whether it is binary.
+    ``found``: by enum, the names that were not taken yet."""
 
     texts: dict[int, set[bytes]] = field(default_factory=dict)
     values: dict[tuple[int, bool], set[bytes]] = field(default_factory=dict)
     found: dict[int, Texts] = field(default_factory=dict)
     is_too_much: bool = False
-    """More came than is kept: nobody knows which."""
+    """More names came than are kept, so it is not known which."""
 
     def forget(self) -> None:
-        """In place: writers hold these sets."""
+        """Forget everything, but keep the sets themselves: writers hold references to them."""
         for each in (*self.texts.values(), *self.values.values()):
             each.clear()
         self.found, self.is_too_much = {}, False
 
 
 class LabelTexts:
-    """One for each session.
+    """The names of labels in the rows of one session.
 
     Args:
-        type_facts: what is known of a user's type.
+        type_facts: returns the facts of a user type; None where they are not known.
     """
 
     def __init__(self, type_facts: Callable[[int], TypeFacts | None]) -> None:
         self._type_facts = type_facts
-        self._tables: dict[int, _OfTable] = {}
+        self._tables: dict[int, _TableLabels] = {}
         self._count = 0
-        self.use: Callable[[], Use | None] = lambda: None
-        """The transaction that is being read."""
+        self.first_use: Callable[[], FirstUse | None] = lambda: None
+        """Returns the transaction that is being read; None where there is none, as in a copy."""
 
     def columns_of(self, table: TableSchema) -> LabelColumns:
-        """How the labels of a relation version's rows are found."""
+        """How labels are found in the columns of a relation version."""
         if all(column.type_oid < FIRST_USER_OID for column in table.columns):
             return None
-        finders = _Finders(self._type_facts, self._tables.setdefault(table.relation_id, _OfTable()), self._note)
+        finders = _Finders(self._type_facts, self._tables.setdefault(table.relation_id, _TableLabels()), self._note)
         columns = [finders.of_column(column.type_oid) for column in table.columns]
         return columns if any(columns) else None
 
     def take(self) -> dict[int, dict[int, Texts] | None]:
-        """By table and enum, what was not met before; None: more than is kept. Each is told once."""
+        """By table and enum, the names that were new since the last call; None for a table of which there were more
+        than are kept."""
         taken: dict[int, dict[int, Texts] | None] = {}
         for relation_id, of in self._tables.items() if self._count else ():
             if of.found or of.is_too_much:
@@ -107,33 +109,33 @@ class LabelTexts:
         return taken
 
     def forget(self, relation_id: int) -> None:
-        """Each text of the table is told again when it comes."""
+        """Count all names in rows of this table as new again."""
         if relation_id in self._tables:
             self._tables[relation_id].forget()
 
-    def _note(self, of: _OfTable, enum: int, text: bytes) -> None:
+    def _note(self, of: _TableLabels, enum: int, text: bytes) -> None:
         self._count += 1
         if self._count > TEXTS_MAX:
             of.is_too_much = True
             return
         of.texts[enum].add(text)
-        of.found.setdefault(enum, {})[text] = self.use()
+        of.found.setdefault(enum, {})[text] = self.first_use()
 
 
 class _Finders:
-    """One for each relation version."""
+    """Makes the functions that find labels in the columns of one relation version."""
 
     def __init__(
         self,
         type_facts: Callable[[int], TypeFacts | None],
-        of: _OfTable,
-        note: Callable[[_OfTable, int, bytes], None],
+        of: _TableLabels,
+        note: Callable[[_TableLabels, int, bytes], None],
     ) -> None:
         self._type_facts, self._of, self._note = type_facts, of, note
         self._binary: dict[int, Find | None] = {}
 
     def of_column(self, type_oid: int) -> LabelColumn | None:
-        """None where no label can be in a value of the type."""
+        """How labels are found in values of this type; None where no label can be in one."""
         facts = self._under(type_oid)
         text = self._text(type_oid)
         if facts is None or text is None:
@@ -147,7 +149,7 @@ class _Finders:
         return LabelColumn(known, text, known_binary, binary)
 
     def _once(self, type_oid: int, find: Find, number: int) -> tuple[set[bytes], Find]:
-        """The first values in which nothing was new are remembered."""
+        """A ``find`` that remembers the first values without new names, and the set of these values."""
         of = self._of
         values = of.values.setdefault((type_oid, bool(number)), set())
 
@@ -159,7 +161,7 @@ class _Finders:
         return values, find_and_remember
 
     def _under(self, type_oid: int) -> TypeFacts | None:
-        """The type under all domains."""
+        """The base type, through all domains."""
         facts = self._type_facts(type_oid)
         while facts is not None and facts.kind == "d" and facts.base_type is not None:
             facts = self._type_facts(facts.base_type)
@@ -181,7 +183,7 @@ class _Finders:
         return None
 
     def _binary_of(self, type_oid: int) -> Find | None:
-        """Values name the types within them."""
+        """The ``find`` of a type's binary values; these name the types of the values within them."""
         if type_oid not in self._binary:
             self._binary[type_oid] = self._made_binary(type_oid)
         return self._binary[type_oid]

@@ -146,7 +146,7 @@ class SourceWatch:
     def look_before_cut(self) -> None:
         """Look again before a cut says of all tables that they are as it finds them."""
         self.topics.receive_answers()
-        self.storage.explain_labels()
+        self.storage.look_up_labels()
         if self.stream_facts.is_look_due or self._pace.is_due_before_cut():
             self.look()
 

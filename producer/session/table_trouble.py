@@ -92,7 +92,7 @@ class TableTrouble:
     def before_split_at(self, position: Position) -> None:
         """The open batch is about to end inside a transaction: leave the tables whose rows hold unknown labels, since a
         restart would not read these rows again."""
-        self._watch.storage.explain_labels()
+        self._watch.storage.look_up_labels()
         for relation_id, reason in self._watch.doubts.take_mislabelled().items():
             self._leave_at(relation_id, position, reason)
 

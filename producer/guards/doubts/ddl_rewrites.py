@@ -41,7 +41,7 @@ class DdlRewrites:
         self._replaced_by.setdefault(relation_id, {})[before] = file, enums
         return True
 
-    def explain(self, before: TableFile, now: TableFile) -> bool:
+    def explains(self, before: TableFile, now: TableFile) -> bool:
         """Whether DDL rows report all that happened between the two files, and none of it changed a row."""
         return self._enums_between(before, now) is not None
 

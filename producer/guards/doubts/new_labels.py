@@ -1,20 +1,20 @@
-"""Labels of enums that came since a table was last looked at, and rows that hold one under a name that it has no more.
+"""New enum labels: whether a name that rows were sent with is still the name of the same label.
 
-In: labels as progress remembers them and as a look finds them; the names of labels that rows were encoded with
-(``encoding/label_texts.py``), before a cut says that these rows are those of their source. Out: tables of which such a
-name is no label's, or may have been another one's, so that a query of the source now shows another name (I8).
+In: labels as progress remembers them and as a look finds them; the names of labels in encoded rows
+(``encoding/label_texts.py``), before the cut that contains these rows. Out: tables with a name in their rows that no
+label has now, or that another label may have had, so that a query of the source shows another name (I8).
 
-Adding a label leaves the same trace in the catalogue as renaming one. A label that was added, given to rows and renamed
-before anybody looked is found by its first name alone: a row has it, and the catalogue knows no label of that name. One
-that the catalogue knows is remembered from then on with the table, in the progress of the cut that the row is in, so
-that a rename of it shows (``altered_types.py``). That name may have been another label's before, which is new as well:
+Adding a label leaves the same trace in the catalogue as renaming one. If a label was added, used in rows and renamed,
+all before a look, only its first name in a row shows that: the catalogue has no label of that name. A name that the
+catalogue does have is remembered with the table from then on, in the progress of the row's cut, so that a later rename
+shows (``altered_types.py``). But that name may have belonged to another new label before. It is certain that a
+transaction used the label that has the name now, if
 
-- a transaction with a higher xid than the one that wrote the label last had that label, unless both labels were
-  written by the same one;
-- so had one that commits after a look which found the label by that name.
+- its xid is higher than that of the transaction that wrote the label last, and that one wrote no other new label;
+- or it commits after a look that found the label under this name.
 
-A row of any other has its table copied. What a look finds is remembered once the stream has passed it; until then
-progress keeps the labels that it has, so that a start finds the same.
+In any other case the table is copied again. What a look finds is remembered once the stream has passed the look; until
+then progress keeps the labels that it has, so that a start finds the same.
 
 Not noticed: a name that was given to another label while the transaction that had used it stayed open, where a look
 found each of the two labels in its time; labels within a range; and what older rows have in a column that was added.
@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import widen
-from walbridge.producer.encoding.label_texts import Texts, Use
+from walbridge.producer.encoding.label_texts import FirstUse, Texts
 from walbridge.producer.guards.doubts.altered_types import new_label_facts, type_of
 from walbridge.producer.guards.doubts.rewrites import from_text, with_labels
 from walbridge.producer.postgres.connection import SqlConnection
@@ -35,15 +35,15 @@ from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.position import Lsn
 
 Labels = Mapping[bytes, EnumLabel]
-"""Of one enum, by name."""
+"""The labels of one enum, by name."""
 
 
 class NewLabels:
-    """Those of one session.
+    """Looks up the new label names of one session.
 
     Args:
-        writers: which encode rows.
-        insert_lsn: asks where the server's WAL stands.
+        writers: the writers that encode rows.
+        insert_lsn: asks the server for its WAL insert position.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class NewLabels:
         self._connection, self._tracker = connection, tracker
         self._writers, self._insert_lsn = writers, insert_lsn
         self._noted: dict[int, frozenset[str]] = {}
-        """By table: what the last look found that progress does not remember."""
+        """By table: facts of labels that the last look found, and that progress does not remember."""
         self._until: dict[int, Lsn] = {}
-        """By table: what was noted had been found before this position."""
+        """By table: a WAL position after the look that found them; kept until the stream has passed it."""
 
     def compare(self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]) -> set[int]:
-        """Note new labels of these tables; those of which nothing may be remembered yet."""
+        """Note new labels of these tables. Returns the tables whose state must not be remembered yet."""
         facts = {each: new_label_facts(known[each], now) for each, now in found.items()}
         noted = [each for each, new in facts.items() if new - self._noted.get(each, frozenset())]
         self._noted |= facts
@@ -70,12 +70,12 @@ class NewLabels:
         return self._until.keys() & found.keys()
 
     def pass_to(self, end: Lsn) -> None:
-        """All transactions that ended before this position have come."""
+        """The stream has brought all transactions that ended before this position."""
         self._until = {each: until for each, until in self._until.items() if end < until}
 
-    def explain(self) -> set[int]:
-        """Ask of each name that came since the last call which label it is, and remember it; tables of which one is
-        none, or may have been another one.
+    def look_up(self) -> set[int]:
+        """Look up the label of each name that came since the last call, and remember it. Returns the tables with a name
+        that no label has, or that another label may have had.
 
         Raises:
             RetryableError, OperatorError: the server is away or refuses.
@@ -105,9 +105,9 @@ class NewLabels:
     def _facts(
         self, relation_id: int, known: TableStorage, enums: Mapping[int, Texts], labels: Mapping[int, Labels]
     ) -> set[str] | None:
-        """What is to be remembered of these texts in the table's rows; None where one of them is no label's."""
-        # Nothing is remembered of what is no column's type any more, or was not asked for; one that just came to the
-        # table is compared with its column (``altered_types.py``).
+        """The facts to remember of the names in the table's rows; None where one of them is not certain."""
+        # Types that the table does not use any more, or of which earlier code remembered nothing, are left out. A type
+        # that is new to the table is compared with its column (``altered_types.py``).
         types = {type_of(each) for each in known.labels}
         facts: set[str] = set()
         for enum, texts in enums.items():
@@ -122,9 +122,9 @@ class NewLabels:
         return facts
 
     def _is_certain(
-        self, relation_id: int, known: TableStorage, label: EnumLabel, labels: Iterable[EnumLabel], use: Use | None
+        self, relation_id: int, known: TableStorage, label: EnumLabel, labels: Iterable[EnumLabel], use: FirstUse | None
     ) -> bool:
-        """Whether the name was this label's when it was used."""
+        """Whether the name was certainly this label's when it was used."""
         if label.fact in known.labels or self._was_found_before(relation_id, label, use):
             return True
         others = [each for each in labels if each is not label and each.fact not in known.labels]
@@ -133,8 +133,8 @@ class NewLabels:
         is_later = use is not None and widen(use.xid, label.xmax) > label.xid
         return is_later and all(each.xid != label.xid for each in others)
 
-    def _was_found_before(self, relation_id: int, label: EnumLabel, use: Use | None) -> bool:
-        """Whether a look found the label by this name before the transaction committed."""
+    def _was_found_before(self, relation_id: int, label: EnumLabel, use: FirstUse | None) -> bool:
+        """Whether a look found the label under this name before the transaction committed."""
         if label.fact not in self._noted.get(relation_id, ()):
             return False
         until = self._until.get(relation_id)

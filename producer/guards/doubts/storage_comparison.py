@@ -58,9 +58,9 @@ class StorageComparison:
         self._values_not_recorded: set[int] = set()
         """Tables with a new column of which no recorded version has the value of older rows yet."""
 
-    def explain_labels(self) -> None:
+    def look_up_labels(self) -> None:
         """Look up every new label name of encoded rows in the catalogue. Raises as ``Doubts.add`` and ``compare``."""
-        self._doubts.add_mislabelled(self._labels.explain())
+        self._doubts.add_mislabelled(self._labels.look_up())
 
     def pass_to(self, end: Lsn) -> None:
         """The stream has brought all transactions that ended before this position."""
@@ -85,7 +85,7 @@ class StorageComparison:
         Args:
             snapshot: taken a moment before.
         """
-        self.explain_labels()  # it compares with what progress remembers, which the following replaces
+        self.look_up_labels()  # it compares with what progress remembers, which the following replaces
         tables, wanted = self._tracker.progress.tables, set(relation_ids)
         found = table_storages(self._connection, wanted, self._publications)
         known = {each: self._facts.known(each) for each in found}
@@ -168,7 +168,7 @@ class StorageComparison:
             for file in now.files
             if file.relation_id in before
             and not self._facts.partitions.is_unused(before[file.relation_id])
-            and not self._facts.rewrites.explain(before[file.relation_id], file)
+            and not self._facts.rewrites.explains(before[file.relation_id], file)
             and rewrites.is_rewritten(
                 before[file.relation_id],
                 file,

@@ -20,7 +20,7 @@ from walbridge.producer.encoding.binary.containers import array_reader, composit
 from walbridge.producer.encoding.binary.lines import BinaryColumn
 from walbridge.producer.encoding.binary.reader import Reader
 from walbridge.producer.encoding.binary.scalars import text_of_int4, text_of_text
-from walbridge.producer.encoding.label_texts import LabelColumn, LabelTexts, Use
+from walbridge.producer.encoding.label_texts import FirstUse, LabelColumn, LabelTexts
 from walbridge.producer.encoding.record import INTERPRETED_ROWS, RecordWriter
 from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.pgoutput.messages import Binary, Delete, Insert, Unsent, Update
@@ -170,12 +170,12 @@ def test_labels_are_told_whatever_encodes_the_row(*, is_binary: bool) -> None:
     binary = [None, BinaryColumn("enum_send", text_of_text, encode_text)] if is_binary else None
     for way in range(4):
         texts = LabelTexts(TYPES.get)
-        texts.use = lambda: Use(7, Lsn(9))
+        texts.first_use = lambda: FirstUse(7, Lsn(9))
         writer = RecordWriter(record, "p", "d", binary, texts.columns_of(record.table))
         for n in range(INTERPRETED_ROWS + 2):
             label = b"label %d" % n
             ways(writer, tuple_data(b"1", Binary(label) if is_binary else label))[way]()
-            assert texts.take() == {record.table.relation_id: {ENUM: {label: Use(7, Lsn(9))}}}
+            assert texts.take() == {record.table.relation_id: {ENUM: {label: FirstUse(7, Lsn(9))}}}
 
 
 def test_each_text_is_told_once_until_the_table_is_forgotten() -> None:

@@ -23,21 +23,21 @@ def told(*files: tuple[int, int]) -> DdlRewrites:
 
 def test_rewrites_that_are_told_one_after_another_explain_the_last_file() -> None:
     rewrites = told((1, 2), (2, 3))
-    assert rewrites.explain(FIRST, replace(FIRST, file=3, toast=6))
-    assert rewrites.explain(FIRST, replace(FIRST, file=2))
+    assert rewrites.explains(FIRST, replace(FIRST, file=3, toast=6))
+    assert rewrites.explains(FIRST, replace(FIRST, file=2))
 
 
 def test_file_that_none_of_them_left_is_not_explained() -> None:
     """I8: there was a TRUNCATE, or a rewrite that was not told."""
     rewrites = told((1, 2), (3, 4))
-    assert not rewrites.explain(FIRST, replace(FIRST, file=4))
-    assert not rewrites.explain(FIRST, replace(FIRST, file=9))
-    assert not rewrites.explain(FIRST, replace(FIRST, relation_id=1, file=2))
+    assert not rewrites.explains(FIRST, replace(FIRST, file=4))
+    assert not rewrites.explains(FIRST, replace(FIRST, file=9))
+    assert not rewrites.explains(FIRST, replace(FIRST, relation_id=1, file=2))
 
 
 def test_column_that_came_on_the_way_is_not_explained() -> None:
     """I8: its value is in the new file, and in no catalogue any more."""
-    assert not told((1, 2)).explain(FIRST, replace(FIRST, file=2, column_count=3))
+    assert not told((1, 2)).explains(FIRST, replace(FIRST, file=2, column_count=3))
 
 
 def test_command_that_ends_with_the_same_file_or_was_not_told_to_rewrite_explains_nothing() -> None:
@@ -45,20 +45,20 @@ def test_command_that_ends_with_the_same_file_or_was_not_told_to_rewrite_explain
     assert not rewrites.end(TABLE, 2)
     rewrites.begin(TABLE, 2)
     assert not rewrites.end(TABLE, 2)
-    assert not rewrites.explain(FIRST, replace(FIRST, file=2))
+    assert not rewrites.explains(FIRST, replace(FIRST, file=2))
 
 
 def test_what_is_told_before_the_catalogue_shows_it_is_kept_until_it_does() -> None:
     """A commit is in the WAL a moment before that."""
     rewrites, now = told((1, 2)), replace(FIRST, file=2)
     rewrites.forget([FIRST])
-    assert rewrites.explain(FIRST, now)
+    assert rewrites.explains(FIRST, now)
     rewrites.forget([now])
-    assert not rewrites.explain(FIRST, now)
+    assert not rewrites.explains(FIRST, now)
 
 
 def test_files_that_lead_in_a_circle_end() -> None:
-    assert not told((1, 2), (2, 1)).explain(FIRST, replace(FIRST, file=3))
+    assert not told((1, 2), (2, 1)).explains(FIRST, replace(FIRST, file=3))
 
 
 def storage(file: TableFile, *labels: str) -> TableStorage:
@@ -88,7 +88,7 @@ def test_labels_that_became_texts_are_explained_where_they_are_called_as_they_we
 
     rewrites.compare_labels({TABLE: storage(FIRST, *known)}, {TABLE: storage(after)}, lambda enums: frozenset(now))
 
-    assert rewrites.explain(FIRST, after) is expected
+    assert rewrites.explains(FIRST, after) is expected
 
 
 def test_labels_are_asked_for_where_the_catalogue_shows_that_they_became_texts() -> None:
@@ -107,4 +107,4 @@ def test_labels_are_asked_for_where_the_catalogue_shows_that_they_became_texts()
         rewrites.compare_labels(known, {TABLE: storage(replace(FIRST, file=file))}, ask)
     assert asked == [frozenset({7})] * 2
     rewrites.compare_labels(known, {TABLE: TableStorage(())}, ask)
-    assert rewrites.explain(FIRST, replace(FIRST, file=3))
+    assert rewrites.explains(FIRST, replace(FIRST, file=3))

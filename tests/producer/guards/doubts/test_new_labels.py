@@ -11,7 +11,7 @@ import pytest
 from tests.producer.kept import CONNECTION
 from tests.producer.streaming_progress import STREAMING
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.encoding.label_texts import LabelTexts, Use
+from walbridge.producer.encoding.label_texts import FirstUse, LabelTexts
 from walbridge.producer.guards.doubts import new_labels
 from walbridge.producer.guards.doubts.altered_types import new_label_facts, prints_differently
 from walbridge.producer.guards.doubts.new_labels import NewLabels
@@ -30,7 +30,7 @@ SAD, OLD = f"{ENUM}-sad", f"{ENUM}-by5"
 BEFORE = TableStorage((TableFile(TABLE, TABLE, 0, 2),), frozenset({SAD, OLD}))
 NOW = replace(BEFORE, labels=BEFORE.labels | {f"{ENUM}-late"})
 LOOK = Lsn(500)
-LATER = Use(900, Lsn(400))
+LATER = FirstUse(900, Lsn(400))
 """Of a transaction that began behind the one that wrote the newest label, and committed before the look."""
 
 
@@ -61,11 +61,11 @@ class Session(NewLabels):
         assert columns[0] is not None
         self.find = columns[0].find
 
-    def bring(self, text: str, use: Use | None = LATER) -> bool:
+    def bring(self, text: str, use: FirstUse | None = LATER) -> bool:
         """Whether a row with this label is explained."""
-        self.texts.use = lambda: use
+        self.texts.first_use = lambda: use
         self.find(text.encode())
-        return not self.explain()
+        return not self.look_up()
 
     def see(self, now: TableStorage) -> set[int]:
         return self.compare({TABLE: self.known}, {TABLE: now})
@@ -115,9 +115,9 @@ def test_what_no_cut_told_is_asked_again_by_the_next_session(session: Session, m
     ("names", "use", "expected"),
     [
         ({"late": 100}, LATER, True),
-        ({"late": 100}, Use(90, Lsn(400)), True),
+        ({"late": 100}, FirstUse(90, Lsn(400)), True),
         ({"late": 100, "later": 99}, LATER, True),
-        ({"late": 100, "later": 99}, Use(90, Lsn(400)), False),
+        ({"late": 100, "later": 99}, FirstUse(90, Lsn(400)), False),
         ({"late": 100, "later": 100}, LATER, False),
         ({"late": 100, "later": 99}, None, False),
     ],
@@ -131,7 +131,7 @@ def test_what_no_cut_told_is_asked_again_by_the_next_session(session: Session, m
     ],
 )
 def test_name_may_have_been_another_new_labels(
-    session: Session, names: dict[str, int], use: Use | None, *, expected: bool
+    session: Session, names: dict[str, int], use: FirstUse | None, *, expected: bool
 ) -> None:
     """I8: that label was called so, was renamed, and the name given to this one, before a look."""
     session.names |= names
@@ -144,7 +144,7 @@ def test_name_that_a_look_found_is_that_labels_for_all_that_commits_behind_it(
 ) -> None:
     session.names |= {"late": 100, "later": 100}
     session.see(NOW)
-    assert session.bring("late", Use(900, Lsn(commit_lsn))) is expected
+    assert session.bring("late", FirstUse(900, Lsn(commit_lsn))) is expected
 
 
 def test_name_that_a_look_found_is_certain_once_the_stream_has_passed_it(session: Session) -> None:
