@@ -1,7 +1,7 @@
-"""The relation versions and user types that the metadata topic holds, and new ones into it.
+"""The relation versions and user types that the metadata topic holds; new ones are written here.
 
-In: records of what was announced. Out: the same, acknowledged by Kafka before anything names them (I2), and what is
-recorded of a relation.
+In: records of what was announced. Out: the same records, acknowledged by Kafka before anything names them (I2); and
+what is recorded of a relation.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,9 +33,9 @@ class RecordedVersions:
         self._displaced: set[int] = set()
 
     def read(self) -> int:
-        """Another producer may have announced versions between our sessions: their numbers and ids are taken.
+        """Read what another producer may have recorded between our sessions: its numbers and ids are taken.
 
-        Returns the end of the metadata topic.
+        Returns the end offset of the metadata topic.
 
         Raises:
             OperatorError: a record that this code cannot read.
@@ -58,7 +58,7 @@ class RecordedVersions:
         return self._cache.versions_of(relation_id)
 
     def type_facts(self, type_oid: int) -> TypeFacts | None:
-        """Of a user's type that a table has, or had."""
+        """The facts of a user type that a table has, or had; None where none are recorded."""
         return self._cache.type_facts(type_oid)
 
     def names(self, relation_ids: Iterable[int]) -> dict[int, str]:
@@ -66,7 +66,7 @@ class RecordedVersions:
         return {record.table.relation_id: record.table.qualified_name for record in self.newest(relation_ids)}
 
     def name(self, relation_id: int) -> str:
-        """The same of one, also where nothing of it was ever recorded."""
+        """The name of one relation; a text with its id where nothing of it was ever recorded."""
         return self.names([relation_id]).get(relation_id, f"relation {relation_id}")
 
     def had_name(self, relation_ids: Iterable[int], name: str) -> bool:
@@ -74,20 +74,20 @@ class RecordedVersions:
         return name in self.names(relation_ids).values()
 
     def is_free_name(self, name: Name) -> bool:
-        """Whether no relation was last recorded under it."""
+        """Whether no relation was last recorded under this name."""
         return self._cache.named(".".join(name)) is None
 
     def is_recorded_topic(self, topic: str) -> bool:
-        """Whether events of any relation, of whatever cluster, ever went there."""
+        """Whether this topic was ever recorded for a relation, of whatever cluster."""
         return any(record.topic == topic for record in self._cache.records())
 
     def take_displaced(self) -> set[int]:
-        """Relations whose name another one has got since the last call."""
+        """Relations whose name went to another relation since the last call."""
         displaced, self._displaced = self._displaced, set()
         return displaced
 
     def notice_types(self, copied: Iterable[int], connection: SqlConnection) -> None:
-        """New versions of the user types of these relations: the stream tells no new label of an enum."""
+        """Record new versions of these relations' user types: the stream does not announce a new label of an enum."""
         columns = (column for record in self.newest(copied) for column in record.table.columns)
         if wanted := {column.type_oid for column in columns if column.type_oid >= FIRST_USER_OID}:
             self.write(catalog.type_facts(connection, wanted))

@@ -45,19 +45,19 @@ class RegistryIds:
         self._framings: dict[str, Framing] = {}
         """By topic."""
         self._newest: Framing | None = None
-        """Of the record that was written last."""
+        """The framing of the record that was written last."""
         self._ids: dict[tuple[str, str], int] = {}
         """By subject and schema: those that were registered."""
         self._of_schema: dict[str, int] = {}
         self._schema_of: dict[int, str] = {}
 
     def close(self) -> None:
-        """Let go of the connection; the next question opens one."""
+        """Close the connection; the next request opens another one."""
         if self._registry is not None:
             self._registry.close()
 
     def remember(self, record: RelationRecord) -> None:
-        """A record that the metadata topic holds."""
+        """Take over framing and ids of a record that the metadata topic holds."""
         self._framings.setdefault(record.topic, record.framing)
         if record.table.relation_id != MESSAGES_RELATION_ID:
             self._newest = record.framing
@@ -67,7 +67,7 @@ class RegistryIds:
 
     @property
     def wanted(self) -> Framing:
-        """That of topics that have none yet."""
+        """The framing for topics that have none yet."""
         topics = self._settings.topics
         if topics.format != "auto":
             return _FORMATS[topics.format]
@@ -80,11 +80,11 @@ class RegistryIds:
         return self._settings.topics.format != "auto" and record.framing != self.wanted
 
     def framing_of(self, topic: str) -> Framing:
-        """That which its records have, or will have."""
+        """The framing that the topic's records have, or will have."""
         return self._framings.get(topic, self.wanted)
 
     def suits(self, topic: str) -> bool:
-        """Whether events in the format that the settings ask for can go there."""
+        """Whether the topic's framing is the one that the settings ask for."""
         return self._settings.topics.format == "auto" or self.framing_of(topic) == self.wanted
 
     def framed(self, record: RelationRecord) -> RelationRecord:
@@ -139,11 +139,11 @@ class RegistryIds:
         self._schema_of[an_id] = schema
 
     def compare(self, records: Iterable[RelationRecord]) -> None:
-        """Once: does the registry know the schemas that these records name? Readers ask it, the producer need not:
-        while it is away, what is known goes on.
+        """Check once that the registry has the schemas that these records name. Readers need it, the producer does not:
+        if the registry is away, it goes on with known schemas.
 
         Raises:
-            OperatorError: it does not, or is not to be spoken to.
+            OperatorError: the registry lacks one or has another id for it, or does not let us in.
         """
         framed = [record for record in records if record.framing == CONFLUENT]
         if self._is_compared or not framed or self._settings.topics.registry_url is None:
@@ -164,7 +164,7 @@ class RegistryIds:
         self._is_compared = True
 
     def reach(self) -> None:
-        """Before a first copy: does the registry answer, where one is needed?
+        """Before a first copy: check that the registry answers, if one is needed.
 
         Raises:
             RegistryAway, OperatorError: as ``framed``.

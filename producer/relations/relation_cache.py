@@ -35,10 +35,10 @@ def _is_alike(one: RelationRecord, other: RelationRecord) -> bool:
 
 
 def _is_equal_key(recorded: str, table: TableSchema, pipeline: str, forms: Iterable[bool]) -> bool:
-    """Whether a topic that begins now could begin with this very schema.
+    """Whether this recorded key schema could be the one of a topic that begins now.
 
-    The table may have had another name then. Its key schema has that name as its namespace, which is not compared. Nor
-    is a column's number that one of the two lacks: the catalogue may have forgotten the table since.
+    Its namespace, which is the name that the table had then, is not compared. Nor is a column's number that one of the
+    two lacks: the table may have been dropped from the catalogue since.
 
     Args:
         forms: whether a registry is to know it, as ``revision_field`` has it; the schema is in one of these.
@@ -78,7 +78,7 @@ class RelationCache:
         self._schema_of_id: dict[str, str] = {}
         """Schemas of keys and of values, as JSON text."""
         self._id_of_schema: dict[str, str] = {}
-        """The same the other way round, since an id takes long to compute."""
+        """Ids by schema text, since an id takes long to compute."""
         self._types: dict[int, TypeRecord] = {}
         """By oid, the newest version of each."""
         self._versions: dict[int, list[RelationRecord]] = {}
@@ -141,7 +141,7 @@ class RelationCache:
         self._of_older_cluster.discard(record.key)
 
     def _reserve(self, record: RelationRecord) -> None:
-        """From here on its ids mean its schemas."""
+        """Reserve the record's ids for its schemas."""
         pairs = ((record.schema_id, record.value_schema), (record.key_schema_id, record.key_schema))
         for an_id, schema in pairs:
             if an_id is not None and schema is not None:
@@ -220,14 +220,14 @@ class RelationCache:
         raise AssertionError("there is always a free id")
 
     def has_other_key(self, topic: str, table: TableSchema) -> bool:
-        """Whether rows of this table would stand in the topic under keys of another schema than those that are there:
-        one row under two keys, and in two partitions."""
+        """Whether rows of this table would get keys of another schema than the topic has, so that one row could stand
+        under two keys and in two partitions."""
         begun = self._keyed_in(topic, table.relation_id)
         return bool(table.key_columns) and begun is not None and not self._has_key_of(begun, table)
 
     def _keyed_in(self, topic: str, relation_id: int) -> RelationRecord | None:
-        """The version whose keys the topic goes on with: the newest with one, of this relation if there is any. Of a
-        table that had the topic before it, as of another cluster, only names tell whether it is the same key."""
+        """The version whose key schema the topic keeps: the newest with a key, of this relation if there is one. If it
+        is of another relation, as of another cluster, only names tell whether it is the same key."""
         newest = self._newest.get(relation_id)
         own = [*reversed(self._versions.get(relation_id, ()))]
         found = (each for each in ([newest] if newest else []) + own if each.topic == topic and each.key_schema)
@@ -238,7 +238,7 @@ class RelationCache:
         return version.key_schema is not None and is_key_of(version.key_schema, table, is_same_relation=is_same)
 
     def _identified(self, schema: Json) -> tuple[str, str]:
-        """Id and text of a schema."""
+        """The id and the JSON text of a schema."""
         text = json.dumps(schema)
         return self._id_of_schema.get(text) or schema_id(schema), text
 
@@ -246,7 +246,7 @@ class RelationCache:
         return self._schema_of_id.get(an_id, schema) == schema
 
     def records(self) -> list[RelationRecord]:
-        """All that the metadata topic holds, of whatever cluster."""
+        """All relation records that the metadata topic holds, of whatever cluster."""
         return [record for record in self._by_key.values() if isinstance(record, RelationRecord)]
 
     def newest_of(self, relation_id: int) -> RelationRecord | None:
@@ -259,7 +259,7 @@ class RelationCache:
         return newest if newest is not None and newest.table.qualified_name == name else None
 
     def partition_counts_of(self, relation_id: int, topic: str | None = None) -> set[int]:
-        """Over how many partitions the rows of this relation were spread, in this topic or any."""
+        """The numbers of partitions over which rows of this relation were spread, in this topic or in any."""
         versions = self._versions.get(relation_id, ())
         return {record.partition_count for record in versions if topic in (None, record.topic)}
 
@@ -268,7 +268,7 @@ class RelationCache:
         return [*self._versions.get(relation_id, ())]
 
     def type_facts(self, type_oid: int) -> TypeFacts | None:
-        """Of a user's type, as they were recorded last."""
+        """The facts of a user type as they were recorded last; None where none are."""
         known = self._types.get(type_oid)
         return None if known is None else known.facts
 

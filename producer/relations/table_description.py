@@ -15,7 +15,7 @@ from walbridge.schemas.pg_types import BUILTIN_NAMES, FIRST_USER_OID, TypeFacts,
 from walbridge.schemas.table_schema import Column, TableSchema
 
 IDENTITY_IN_STREAM = frozenset("di")
-"""Identities of which the stream flags the key: old rows hold no more."""
+"""Replica identities of which the stream flags the key's columns: old rows have only these."""
 
 
 def announced(table: PublishedTable, facts: TableFacts) -> Relation:
@@ -97,7 +97,8 @@ def _missing_value(
 
 
 def _typed(column: RelationColumn, types: Mapping[int, TypeFacts], versions: Sequence[RelationRecord]) -> Column:
-    """A column as its type has it. A type is its oid: renamed or dropped since, it is what was recorded of it."""
+    """A column with what follows from its type. A type is identified by its oid: if it was renamed or dropped since,
+    what was recorded of it counts."""
     recorded = [each for each in _recorded(versions) if each.type_oid == column.type_oid]
     same = next((each for each in recorded if each.typmod == column.typmod), None)
     if same is not None and column.type_oid not in types:

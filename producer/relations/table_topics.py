@@ -1,7 +1,7 @@
-"""The topics of tables: which one a table has, and that it is there and what it must be.
+"""The topics of tables: chooses the topic of each, and makes or checks it.
 
-In: tables as they are announced or published. Out: the topic of each with its number of partitions. A table that has
-records keeps the topic that they are in; a topic is made or compared once a session, not for each announcement.
+In: tables as they are announced or published. Out: the topic of each with its number of partitions. A table with
+records keeps the topic that they are in. A topic is made or checked once a session, not for each announcement.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -44,18 +44,18 @@ class TableTopics:
         self._admin = admin
         self._cache = cache
         self._ensured: dict[tuple[str, bool], DataTopic] = {}
-        """By topic, and whether its rows have a key: what this session made or compared. Partitions that are added
+        """The topics that this session made or checked, by name and whether rows have a key. Partitions that are added
         later are noticed before a commit (``Publisher.expect``)."""
 
         self.compacted: set[str] = set()
         """Topics that Kafka compacts: a topic stays as it was made."""
 
     def remember(self, options: Mapping[str, str]) -> None:
-        """What progress says of topics."""
+        """Take over the options of progress about topics."""
         self.compacted = {*options.get(COMPACTED_OPTION, "").split()}
 
     def options_besides(self, known: Mapping[str, str]) -> dict[str, str]:
-        """What progress is to say of them that it does not say yet."""
+        """The options about topics that progress does not have yet."""
         told = " ".join(sorted(self.compacted))
         return {} if known.get(COMPACTED_OPTION, "") == told else {COMPACTED_OPTION: told}
 
@@ -64,7 +64,7 @@ class TableTopics:
         return (table in self._settings.topics.compacted) != (topic in self.compacted)
 
     def begin(self, table: str, topic: str) -> None:
-        """A copy of this table is to go there: into a topic of its own, or one that it may stay in."""
+        """A copy of this table begins in this topic: whether that is compacted now follows the settings."""
         if table in self._settings.topics.compacted:
             self.compacted.add(topic)
         else:
@@ -80,9 +80,9 @@ class TableTopics:
             raise fault
 
     def refuse_other_key(self, table: TableSchema) -> None:
-        """Refuse a version of which keys are other bytes than those of rows before it in the topic: these would stand
-        under two keys, and in two partitions; or of which the catalogue alone tells another key, where nobody knows
-        since when (I3, I8).
+        """Refuse a version whose keys have other bytes than those of earlier rows in the topic, since a row would stand
+        under two keys and in two partitions. Refuse also a version with another key that only the catalogue shows,
+        since nobody knows from when on it holds (I3, I8).
 
         Raises:
             UnfitTable: a copy mends it.
@@ -102,15 +102,15 @@ class TableTopics:
     def described(
         self, newest: RelationRecord, now: Relation, facts: TableFacts, types: Mapping[int, TypeFacts]
     ) -> TableSchema:
-        """A table with records as it is now."""
+        """The schema that a table with records has now."""
         return describe(now, facts, types, self._cache.versions_of(newest.table.relation_id))
 
     def forget_session(self) -> None:
-        """What was made or compared in a session before is asked again."""
+        """Another session: make or check every topic again."""
         self._ensured.clear()
 
     def of(self, table: PublishedTable) -> str:
-        """Where its events go: a table that has records keeps the topic that they are in."""
+        """The topic of a table: that of its records, or that of its name if it has none."""
         newest = self._cache.newest_of(table.relation_id)
         return self.of_name(table) if newest is None else newest.topic
 
@@ -136,8 +136,8 @@ class TableTopics:
         return first_topics(named, own, event_topics_of_no_table(self._settings))
 
     def topic_of(self, relation: Relation, table: TableSchema, topic: str | None) -> DataTopic:
-        """A table that is followed has its topic: what became of that is for the source watch to say, and it is never
-        made anew for a Relation."""
+        """The topic for an announced relation. That of a followed table is taken as recorded, never made again for a
+        Relation: whether it is still there is for the source watch to say."""
         newest = self._cache.newest_of(relation.relation_id)
         if topic is None and newest is not None:
             known = (self._ensured.get((newest.topic, has_key)) for has_key in (True, False))
@@ -147,14 +147,14 @@ class TableTopics:
         return found
 
     def ensured(self, table: TableSchema, name: str) -> DataTopic:
-        """The topic is there, and what it must be: made or compared once a session, not for each announcement."""
+        """The topic, made or checked unless this session did so before."""
         wanted = name, bool(table.key_columns)
         if wanted not in self._ensured:
             self.ensure(dict([wanted]))
         return self._ensured[wanted]
 
     def ensure(self, wanted: Mapping[str, bool]) -> None:
-        """``wanted``: whether the rows of each have a key."""
+        """Make or check topics. ``wanted``: by name, whether its rows have a key."""
         specs = [self._spec(topic, has_key) for topic, has_key in wanted.items()]
         counts = self._admin.ensure(specs)
         self._ensured |= {(topic, has_key): DataTopic(topic, counts[topic]) for topic, has_key in wanted.items()}
@@ -163,7 +163,7 @@ class TableTopics:
         return data_topic_spec(self._settings, topic, has_key=has_key, is_compacted=topic in self.compacted)
 
     def check(self, records: Iterable[RelationRecord]) -> None:
-        """Settings of these tables' topics, which are there.
+        """Check the settings of these tables' topics, which exist.
 
         Raises:
             OperatorError: one differs from what its events were written with.
@@ -180,7 +180,7 @@ class TableTopics:
         self._ensured |= found
 
     def partition_counts_of(self, relation_id: int, topic: str) -> set[int]:
-        """Over how many partitions of this topic the rows of this relation were spread."""
+        """The numbers of partitions that the topic had while rows of this relation were written."""
         return self._cache.partition_counts_of(relation_id, topic)
 
     def all_of(self, relation_id: int) -> set[str]:
@@ -213,8 +213,8 @@ class TableTopics:
 
 
 def _is_key_replaced(before: RelationRecord, now: TableSchema) -> bool:
-    """Whether a key that the stream does not tell is another one, over several partitions. Over one the table goes on
-    without a key."""
+    """Whether a key that only the catalogue shows was replaced, in a topic of several partitions. With one partition
+    the table goes on without a key."""
     if now.replica_identity in IDENTITY_IN_STREAM or before.partition_count == 1:
         return False
     one, other = before.table.key_columns, now.key_columns
