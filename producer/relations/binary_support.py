@@ -31,7 +31,7 @@ def type_readers(connection: SqlConnection, settings: Settings) -> TypeReaders |
 def binary_faults(
     connection: SqlConnection, settings: Settings, tables: Iterable[PublishedTable]
 ) -> Iterator[OperatorError]:
-    """One for each table that cannot come so."""
+    """A fault for each table with a column that cannot come in binary format."""
     readers = type_readers(connection, settings)
     if readers is None:
         return

@@ -1,8 +1,8 @@
-"""Logical messages on their way to ``<p>.messages``: which are published, where they stand, what they become.
+"""Logical messages on their way to ``<p>.messages``: which are published, at which position, in which record.
 
-In: messages as the stream sends them. Out: records, and how far those that are of no transaction went.
+In: messages as the stream sends them. Out: records, and the LSN of the last message outside of transactions.
 
-A transactional one is an event of its transaction and takes its ordinal. Another one comes as soon as
+A transactional message is an event of its transaction and takes its ordinal. Another one comes as soon as
 its WAL was read, rolled back or not, between transactions: it stands at (end of its record, -1), which
 is after all that committed before it and before all that commits later, also one whose commit record
 begins there. It comes again when a session begins before it, so progress knows the last one (I4).
@@ -25,7 +25,7 @@ from walbridge.schemas.position import Lsn, format_lsn
 from walbridge.schemas.settings import Settings
 
 OUTSIDE_ORDINAL = -1
-"""Of a message that is of no transaction."""
+"""The ordinal of a message outside of transactions."""
 
 
 class MessageWriter(RecordWriter):
@@ -37,7 +37,7 @@ class MessageWriter(RecordWriter):
         self.source = self.source_part("false")
 
     def message(self, message: LogicalMessage, source: TransactionSource, ordinal: int, ts_ms: bytes) -> KafkaRecord:
-        """``m``."""
+        """The record of a message, ``m``."""
         envelope = self._record(None, Images(None, None, None), "m", source, ordinal, ts_ms)
         content = VALUE + string_value(message.prefix) + bytes_value(message.content)
         value = (envelope.value or b"") + content
@@ -63,7 +63,7 @@ class LogicalMessages:
         self._last_lsn = Lsn(progress.last_message_lsn or 0)
 
     def wants(self, message: LogicalMessage) -> bool:
-        """By the operator's prefixes; without any, all."""
+        """Whether the operator's prefixes include the message; without prefixes all are included."""
         return not self._prefixes or message.prefix in self._prefixes
 
     def publish_inside(self, message: LogicalMessage, transaction: OpenTransaction) -> None:
@@ -79,12 +79,12 @@ class LogicalMessages:
     def publish_outside(
         self, message: LogicalMessage, sent_us: int, *, ends_lsn: bool, last_commit_end: Lsn | None = None
     ) -> bool:
-        """Queue a message that is of no transaction; False if it was published before.
+        """Queue a message outside of transactions; returns False if it was published before.
 
         Args:
             sent_us: when the server sent it; such a message has no other time.
             ends_lsn: no transaction is open, so all that committed before it is in this batch or an earlier one.
-            last_commit_end: where that ends, if events tell it.
+            last_commit_end: the end LSN of the newest commit, if events have a ``sequence``.
 
         Raises:
             OperatorError: it lies before a transaction of which a part is published.

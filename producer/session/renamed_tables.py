@@ -1,10 +1,10 @@
-"""Tables that were renamed, or whose columns changed, and of which the stream brought no Relation that says so.
+"""Tables that were renamed, or whose columns changed, where the stream has brought no Relation that shows it.
 
-In: names and columns that the catalogue told, once all has come that was written under those before. Out: a version
-with the new ones and the same topic, and a shape barrier in the cut that ends there; no event goes with it.
+In: names and columns from the catalogue, once all changes under the earlier ones have come. Out: a version with the new
+name or columns and the same topic, and a shape barrier in the cut that ends there, without an event.
 
-Two followed tables have one name when the stream has told the new name of one of them only, as after a swap. What
-the other one is called is asked at once, so no cut says both.
+After a swap of names two followed tables may have the same name for us, if the stream has shown only one of the new
+names. Then the other table's name is looked up at once, so that no cut has the same name for two tables.
 """
 
 from collections.abc import Mapping
@@ -26,17 +26,17 @@ log = structlog.get_logger()
 
 
 class RenamedTables:
-    """Tells the new names of one session's tables."""
+    """Records the new names and columns of one session's tables."""
 
     def __init__(self, tables: Tables, out: OpenBatch, watch: SourceWatch, fast_path: FastPath) -> None:
         self._tables, self._out, self._watch, self._fast_path = tables, out, watch, fast_path
 
     def announce(self, lsn: Lsn) -> None:
-        """Add to the open batch, which ends at ``lsn``, what is known of names and columns there."""
+        """Add new names and columns to the open batch, which ends at ``lsn``."""
         self._rename(self._watch.take_renamed(lsn), lsn)
         if displaced := self._tables.versions.take_displaced() & {*self._out.tracker.progress.relation_ids}:
             names = self._watch.names_of(displaced)
-            # What the catalogue says may be later than this cut: a name that another table has here is none yet.
+            # The catalogue may be ahead of this cut: a name that another table still has here does not count yet.
             self._rename({each: name for each, name in names.items() if self._tables.versions.is_free_name(name)}, lsn)
 
         self._alter(lsn)

@@ -24,7 +24,7 @@ def foreign_row_faults(
     connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]
 ) -> Iterator[OperatorError]:
     """Tables whose copy would hold rows that are never changed again."""
-    if _counts(settings):
+    if _leaves_foreign_rows_out(settings):
         found = subscribed(connection, [table.relation_id for table in tables])
         for table in tables:
             if table.relation_id in found:
@@ -45,8 +45,8 @@ def refuse_foreign_rows(connection: SqlConnection, settings: Settings, tables: S
 def compare_origin(
     connection: SqlConnection, settings: Settings, tables: Tables, tracker: ProgressTracker, doubts: Doubts
 ) -> None:
-    """Compare at the start of a session which changes came until now with those that come from now on. What came is
-    kept in an option of our own, until a cut has told what is missing for it.
+    """Compare, at the start of a session, the origin filter under which changes came so far with that of the session.
+    Progress keeps the one so far until a cut has told which tables may lack rows because of it.
 
     Raises:
         OperatorError: rows that the lake holds would never change again; or settings say that a doubt stops all.
@@ -56,7 +56,7 @@ def compare_origin(
     before, now = followed_origin(progress), settings.postgres.origin
     names, awaits = tables.versions.names(progress.relation_ids), tables.awaited_origin is not None
     if awaits or before != now == "none":
-        if (awaits or _counts(settings)) and (found := subscribed(connection, names)):
+        if (awaits or _leaves_foreign_rows_out(settings)) and (found := subscribed(connection, names)):
             raise foreign_rows_held(sorted(names[each] for each in found))
         before = now
     tracker.remember_options({ORIGIN_OPTION: before})
@@ -64,5 +64,5 @@ def compare_origin(
         doubts.add({each: foreign_rows_left_out(name) for each, name in names.items()}, {ORIGIN_OPTION: now})
 
 
-def _counts(settings: Settings) -> bool:
+def _leaves_foreign_rows_out(settings: Settings) -> bool:
     return settings.postgres.origin == "none" and not settings.postgres.copy_foreign_rows

@@ -23,7 +23,7 @@ _COLUMNS = """
 
 
 def named_object_faults(connection: SqlConnection, tables: Sequence[PublishedTable]) -> Iterator[OperatorError]:
-    """One for each table that publishes such columns. It is followed all the same.
+    """A warning for each table that publishes such columns. It is followed all the same.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.

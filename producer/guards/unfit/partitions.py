@@ -1,7 +1,7 @@
-"""Partitions whose changes are never sent, or not what the identity of their published root says of them. Pure.
+"""Partitions whose changes are never sent, or whose old rows do not fit the replica identity of their root. Pure.
 
-In: the trees as they are. Out: refusals: a change of key would pass for an update, or a column that was not logged for
-null (I5, I6). Partitions that come and go with rows are doubts (``partition_rows.py``).
+In: the partition trees as they are. Out: refusals, since a change of key would pass for an update, or a column that was
+not logged for null (I5, I6). Partitions that come and go with rows are doubts (``partition_rows.py``).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,10 +16,10 @@ _ATTACH_KEYS = (
 
 
 def identity_faults(trees: Sequence[Partition]) -> Iterator[tuple[int, OperatorError]]:
-    """The roots with a partition whose old rows cannot be read by their identity (I5, I6), each with its remedy.
+    """The roots with a partition whose old rows cannot be read by the root's identity (I5, I6), each with its remedy.
 
-    Old rows are logged by the leaf's identity, but announced under the root's. A leaf whose identity carries no
-    update does no harm: Postgres itself refuses the update then.
+    Old rows are logged by the leaf's identity, but announced with the root's. A leaf whose identity allows no update
+    does no harm, since Postgres itself refuses the update.
     """
     roots = {each.root: each for each in trees if each.relation_id == each.root}
     for root in (each for each in roots.values() if each.has_invalid_key):

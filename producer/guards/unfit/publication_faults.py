@@ -1,7 +1,7 @@
 """Tables that several publications publish in ways that do not go together: refused before the first row is copied.
 
-In: published tables with their memberships. Out: an ``OperatorError`` for each, with the SQL that mends it. Postgres
-ends the stream where columns differ. What it sends where filters differ by operation, no copy equals.
+In: published tables with their memberships. Out: an ``OperatorError`` for each, with the SQL that mends it. If columns
+differ, Postgres ends the stream. If row filters differ by operation, no copy can equal what it sends.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ from walbridge.schemas.table_schema import quoted
 
 
 def combination_faults(tables: Iterable[PublishedTable]) -> Iterator[OperatorError]:
-    """One for each table that cannot be followed; what one publication leaves out by itself is told elsewhere."""
+    """A fault for each table that its publications together make impossible to follow."""
     for table in tables:
         members = table.memberships
         names = [member.publication for member in members]
@@ -53,8 +53,8 @@ def refuse_other_columns(tables: Iterable[PublishedTable], followed: Collection[
 
 
 def brittle_lists(tables: Iterable[PublishedTable]) -> Iterator[OperatorError]:
-    """One for each table of which one publication lists all columns, and another none: they are as one only until the
-    table gets another column."""
+    """A fault for each table of which one publication lists all columns and another has no list: they agree only until
+    the table gets another column."""
     for table in tables:
         members = table.memberships
         listing = [each for each in members if each.has_list]
@@ -76,7 +76,7 @@ def _different_columns(table: PublishedTable) -> str:
 
 
 def unsent_operations(tables: Iterable[PublishedTable]) -> Iterator[OperatorError]:
-    """One for each table of several publications of which some operations are in none."""
+    """A fault for each table with operations that none of its publications publishes."""
     for table in tables:
         names = [member.publication for member in table.memberships]
         if missing := missing_operations(table.memberships):
@@ -89,7 +89,7 @@ def unsent_operations(tables: Iterable[PublishedTable]) -> Iterator[OperatorErro
 
 
 def archive_faults(tables: Iterable[PublishedTable]) -> Iterator[OperatorError]:
-    """One for each table that not even an archive can be made of."""
+    """A fault for each table of which not even an archive can be made."""
     for table in tables:
         if not is_archivable(table.memberships):
             names = [member.publication for member in table.memberships]
@@ -108,7 +108,7 @@ def sends_by_order(server_version: int) -> bool:
 
 
 def shared_tree_fault(table: PublishedTable, publications: Sequence[str]) -> OperatorError:
-    """On a server that ``sends_by_order``."""
+    """The fault of a tree that several publications share, on a server that ``sends_by_order``."""
     others = " ".join(f"ALTER PUBLICATION {quoted(each)} DROP TABLE ...;" for each in publications[1:])
     return OperatorError(
         f"{the_publications(publications)} publish table {table.qualified_name} or partitions of it: before 13.7 and "

@@ -39,7 +39,7 @@ def refuse_unfit_identities(connection: SqlConnection, settings: Settings, table
 
 
 def publication_faults(settings: Settings, tables: Sequence[PublishedTable]) -> Iterator[OperatorError]:
-    """Tables of which several publications do not publish one and the same, or too little."""
+    """Tables whose publications do not agree, or publish too little."""
     are_several = len(settings.postgres.publication_names) > 1
     if settings.postgres.archives:
         yield from archive_faults(tables)
@@ -52,8 +52,8 @@ def publication_faults(settings: Settings, tables: Sequence[PublishedTable]) -> 
 def partition_faults(
     connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]
 ) -> Iterator[OperatorError]:
-    """Partitions whose changes are never sent, or under a name that nobody can tell, or whose old rows are not what
-    their root's identity says."""
+    """Faults of partitions whose changes are never sent, or come under a name that cannot be foreseen, or whose old
+    rows do not fit their root's identity."""
     names = settings.postgres.publication_names
     if len(names) > 1 and sends_by_order(connection.info.server_version):
         roots = {table.relation_id: table for table in tables if table.is_partitioned}
@@ -68,7 +68,7 @@ def partition_faults(
 def filter_faults(
     connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]
 ) -> Iterator[OperatorError]:
-    """Tables whose row filter makes an INSERT of an UPDATE, without what it left alone (I6)."""
+    """Tables whose row filter can turn an UPDATE into an INSERT that lacks unchanged values (I6)."""
     updated = [table for table in tables if publishes(table.memberships, "update")]
     for lossy in lossy_filters(connection, settings.postgres.publication_names, updated):
         yield row_filter_loses_values(lossy.table.qualified_name, lossy.columns, _mend(lossy))

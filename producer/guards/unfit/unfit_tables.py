@@ -23,7 +23,7 @@ def refuse_unfit(connection: SqlConnection, settings: Settings, tables: Sequence
 def unfit_tables(
     connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]
 ) -> dict[int, OperatorError]:
-    """Why, by relation id. All are asked for at once, then those of which one is unfit one by one."""
+    """The unfit tables with the reasons, by relation id. All are checked at once; if one is unfit, one by one."""
     reasons: dict[int, OperatorError] = {}
     try:
         refuse_unfit(connection, settings, tables)

@@ -16,7 +16,7 @@ from walbridge.schemas.topics import messages_topic
 
 
 class TransactionBoundaries:
-    """One for each session. Their topic is made, or looked at, when it begins.
+    """Makes the BEGIN and END records of one session. Their topic is made or checked at its start.
 
     Raises:
         OperatorError: the topic is not what it must be.
@@ -30,7 +30,7 @@ class TransactionBoundaries:
             tables.ensure_transaction_topic()
 
     def begin(self, transaction: OpenTransaction, batch: Batch) -> None:
-        """Tell the begin of a transaction of which something is in the batch, unless it was told."""
+        """Add the BEGIN record of a transaction that has events in the batch, unless it was added before."""
         if not self._tells or transaction.is_begun or not transaction.published:
             return
         transaction.is_begun = True
@@ -38,7 +38,7 @@ class TransactionBoundaries:
         batch.add_boundary(encode_begin(transaction_id(begin.xid, begin.final_lsn), begin.commit_time_us))
 
     def end(self, transaction: OpenTransaction, batch: Batch) -> None:
-        """Tell the end of a transaction, whose last part is in the batch."""
+        """Add the END record of a transaction whose last part is in the batch."""
         if not self._tells or not (published := transaction.published):
             return
         self.begin(transaction, batch)
@@ -47,7 +47,7 @@ class TransactionBoundaries:
         batch.add_boundary(encode_end(transaction_id(begin.xid, begin.final_lsn), begin.commit_time_us, counts))
 
     def _name_of(self, relation_id: int) -> str:
-        """As ``source`` of its events has it; logical messages are of no table."""
+        """The name in ``source`` of its events; for logical messages, which are of no table, their topic."""
         if relation_id == MESSAGES_RELATION_ID:
             return self._messages
         known = self._tables.writers.current_version(relation_id)

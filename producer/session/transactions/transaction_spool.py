@@ -38,7 +38,7 @@ _DISK_BACKED = "/var/tmp"
 
 
 class Spooled:
-    """One transaction."""
+    """The messages of one pending transaction."""
 
     def __init__(self, spool: "Spool", name: str) -> None:
         self._spool = spool
@@ -46,18 +46,18 @@ class Spooled:
         self._buffer = bytearray()
         self._written_bytes = 0
         self.aborted: set[int] = set()
-        """Subtransactions: each descendant of an aborted one is told by itself."""
+        """Aborted subtransactions; the server names each descendant of an aborted one by itself."""
         self.arrivals: list[tuple[int, int]] = []
-        """Of each Relation in it: its subtransaction, and the number under which it came."""
+        """For each Relation in it: its subtransaction, and its arrival number (``SessionRelations``)."""
 
     @property
     def byte_count(self) -> int:
-        """On disk and not yet."""
+        """Bytes on disk and in the buffer."""
         return self._written_bytes + len(self._buffer)
 
     @property
     def buffered_bytes(self) -> int:
-        """Not on disk yet."""
+        """Bytes in the buffer, not on disk yet."""
         return len(self._buffer)
 
     def append(self, xid: int, payload: bytes, lsn: int = 0) -> None:
@@ -83,10 +83,10 @@ class Spooled:
         self._buffer.clear()
 
     def frames(self, between: Callable[[], None]) -> Iterator[bytes]:
-        """What is not aborted, as frames of the stream.
+        """The messages that are not aborted, as frames of the stream.
 
         Args:
-            between: called for each piece that is read: nobody else is heard meanwhile.
+            between: called for each piece that is read, since the stream is not read meanwhile.
 
         Raises:
             OperatorError: the file was removed or cut.
@@ -110,7 +110,7 @@ class Spooled:
             raise ProtocolError("the spool of a transaction ends inside a message")
 
     def arrivals_left(self) -> Iterator[int]:
-        """Of the Relations among the frames, in their order."""
+        """The arrival numbers of the Relations among the frames, in their order."""
         return (number for xid, number in self.arrivals if xid not in self.aborted)
 
     def _pieces(self) -> Iterator[bytes]:
@@ -173,7 +173,7 @@ class Spool:
         return made
 
     def balance(self) -> None:
-        """Between two blocks: what all transactions have not written yet is bounded.
+        """Called between two blocks: write buffers to disk if all of them together are too large.
 
         Raises:
             OperatorError: the spool is full.
@@ -199,12 +199,12 @@ class Spool:
         self._transactions.pop(transaction, None)
 
     def clear(self) -> None:
-        """A session ended: Postgres sends all of it again."""
+        """Forget all transactions: the session ended, and Postgres sends them again."""
         for each in list(self._transactions):
             each.remove()
 
     def close(self) -> None:
-        """The process ends."""
+        """Remove the folder, as the process ends."""
         self._transactions.clear()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
