@@ -221,11 +221,11 @@ NOTICED = {
         begin.test_table_made_again_waits_until_the_one_before_it_is_known_to_be_gone,
     ),
     "a table made again takes a topic that is another one by now": noticed(
-        CopyStart._is_left_to, "(topic, here.topic_id, DROPPED)", "(topic, known.topic_id, DROPPED)",
+        CopyStart._is_inherited_topic, "(topic, here.topic_id, DROPPED)", "(topic, known.topic_id, DROPPED)",
         partial(copies_topics.test_topic_that_is_not_the_one_that_was_left_is_not_made_or_taken_again, ANOTHER),
     ),
     "a table without a key gets several partitions": noticed(
-        CopyStart._unfit, "not described.key_columns", "False",
+        CopyStart._why_unfit, "not described.key_columns", "False",
         copies_topics.test_table_made_again_without_a_key_gets_a_topic_of_one_partition,
     ),
     "a table is copied that left the publication": noticed(

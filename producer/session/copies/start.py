@@ -1,4 +1,4 @@
-"""What has to be there before a copy beside the stream begins, and what prevents one.
+"""What a copy beside the stream needs before it begins, and what prevents one.
 
 In: a table as the reader found it. Out: its writer, with topic and metadata acknowledged (I2), and its record of
 progress; or why there can be no copy now.
@@ -64,13 +64,13 @@ class CopyStart:
             raise Refused(error) from None
 
     def _topic_of(self, found: TableFound) -> str:
-        """The topic of its records, or of its name, unless another table has it or offsets in cuts are of another
-        topic that was called so.
+        """The topic of its records, or of its name. It gets another one if another table has that topic, or if cuts
+        name offsets of an earlier topic of that name.
 
         Raises:
             NotYet: a table that was made again has to wait until the one before it is known to be gone.
         """
-        table, held = found.table, self._held_topics(found.table)
+        table, held = found.table, self._topics_of_others(found.table)
         topic, newest = self._own_topic(table), self._tables.versions.newest([table.relation_id])
         for record in newest:
             if (lost := self._watch.topics.why_lost(record)) is not None:
@@ -80,9 +80,9 @@ class CopyStart:
         live = {each for each in holders if states[each].state != DROPPED}
         if live and (gone := live - self._watch.names_of(live).keys()):
             raise NotYet(f"topic {topic} is still that of relation {min(gone)}")
-        reason = f"{topic} is in use" if holders else self._other_keys(newest, found)
+        reason = f"{topic} is in use" if holders else self._why_not_own_topic(newest, found)
         if reason is None and not newest:
-            reason = self._unfit(topic, found)
+            reason = self._why_unfit(topic, found)
         if reason is None and self._tables.registry.suits(topic):
             return topic
         log.warning(
@@ -93,8 +93,8 @@ class CopyStart:
         )
         return free
 
-    def _other_keys(self, newest: Iterable[RelationRecord], found: TableFound) -> str | None:
-        """Why a table with records may not have their topic."""
+    def _why_not_own_topic(self, newest: Iterable[RelationRecord], found: TableFound) -> str | None:
+        """Why a table with records cannot keep the topic that they are in; None where it can."""
         topics, relation = self._tables.topics, announced(found.table, found.facts)
         for each in newest:
             described = topics.described(each, relation, found.facts, found.types)
@@ -110,11 +110,11 @@ class CopyStart:
         wanted, tried = self._tables.topics.of_name(found.table), [*taken]
         while True:
             topic = free_topic(wanted, tried)
-            if self._tables.registry.suits(topic) and self._unfit(topic, found) is None:
+            if self._tables.registry.suits(topic) and self._why_unfit(topic, found) is None:
                 return topic
             tried.append(topic)
 
-    def _unfit(self, topic: str, found: TableFound) -> str | None:
+    def _why_unfit(self, topic: str, found: TableFound) -> str | None:
         """Why a table without records may not have this topic, though no other table has it; None where it may.
 
         A topic's name is taken again only where the topic is the very one that the table of this name had before it
@@ -123,7 +123,7 @@ class CopyStart:
         """
         table, here = found.table, self._watch.topics.found(topic)
         is_recorded = self._tables.versions.is_recorded_topic(topic)
-        if is_recorded and not (here and self._is_left_to(table, topic, here)):
+        if is_recorded and not (here and self._is_inherited_topic(table, topic, here)):
             return f"{topic} is another topic by now than the one that had this name, or was given up"
         if is_recorded and self._tables.topics.is_other_cleanup(table.qualified_name, topic):
             return f"{topic} was made for another cleanup"
@@ -134,7 +134,7 @@ class CopyStart:
             return f"{topic} has {here.partition_count} partitions, and the table has no key"
         return None
 
-    def _is_left_to(self, table: PublishedTable, topic: str, here: DescribedTopic) -> bool:
+    def _is_inherited_topic(self, table: PublishedTable, topic: str, here: DescribedTopic) -> bool:
         progress = self._tracker.progress.tables
         names = self._tables.versions.names(progress)
         own = progress.get(table.relation_id)
@@ -147,17 +147,17 @@ class CopyStart:
         )
 
     def _own_topic(self, table: PublishedTable) -> str:
-        """Of a table of another cluster than before only progress tells it."""
+        """The topic of the table's records, or of its name. If its records are of another cluster, progress has it."""
         known = self._tracker.progress.tables.get(table.relation_id)
         if known is not None and known.topic is not None and not self._tables.versions.newest([table.relation_id]):
             return known.topic
         return self._tables.topics.of(table)
 
     def _other_topic(self, table: PublishedTable, left: str, held: Iterable[str], reason: OperatorError) -> str:
-        """A topic for a table that has to leave its own, which is left as it is.
+        """A new topic for a table that has lost its own, which stays as it is.
 
         Raises:
-            NotYet: the table is followed, so the cuts have to tell first.
+            NotYet: the table is still followed: a cut has to leave it first.
         """
         if table.relation_id in self._tracker.progress.relation_ids:
             raise NotYet(reason.what)
@@ -172,8 +172,9 @@ class CopyStart:
         )
         return topic
 
-    def _held_topics(self, table: PublishedTable) -> dict[str, int]:
-        """Topics of other tables. One that was dropped leaves its own to the next table of its name."""
+    def _topics_of_others(self, table: PublishedTable) -> dict[str, int]:
+        """The topics of other tables, with their relation ids. A dropped table passes its topic on to the next table of
+        its name."""
         others = {each: known for each, known in self._tracker.progress.tables.items() if each != table.relation_id}
         names = self._tables.versions.names(others)
         topics = {record.table.relation_id: record.topic for record in self._tables.versions.newest(others)}
@@ -207,7 +208,7 @@ class CopyStart:
 
 
 def _has_partial_identity(facts: TableFacts) -> bool:
-    """Old rows come with their key alone."""
+    """Whether old rows come with their key alone."""
     return facts.replica_identity != "f" and any(column.in_replica_identity for column in facts.columns)
 
 
