@@ -29,7 +29,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings
 from walbridge.spark_consumer.delta.manifest.status_files import LakeStatus
 from walbridge.spark_consumer.delta.worker_threads import reserve_threads
-from walbridge.spark_consumer.errors import sorting_errors
+from walbridge.spark_consumer.errors import classifying_errors
 from walbridge.spark_consumer.job import Job
 from walbridge.spark_consumer.jvm.executors import ending_without_executors
 from walbridge.spark_consumer.jvm.jvm_end import naming_jvm_end, silence_py4j, stop_session
@@ -98,7 +98,7 @@ def _materialize(settings: Settings, metrics: JobMetrics, report: RunReport, *, 
 
 
 def _session(settings: Settings, stop: threading.Event) -> SparkSession | None:
-    """None: a stop was asked for meanwhile, which waits for no JVM to come up."""
+    """The Spark session; None if a stop was asked for meanwhile, which does not wait for the JVM to start."""
     try:
         with _raising_on_signals():  # Spark's Python side takes Ctrl-C for itself when it starts
             return _started(settings, stop)
@@ -107,9 +107,10 @@ def _session(settings: Settings, stop: threading.Event) -> SparkSession | None:
 
 
 def _started(settings: Settings, stop: threading.Event) -> SparkSession | None:
-    """None: a stop was asked for meanwhile. Service managers tell all processes, and a JVM that starts just ends."""
+    """The Spark session; None if a stop was asked for meanwhile. Service managers signal all processes, and a JVM that
+    is starting then simply ends."""
     try:
-        with sorting_errors():  # scratch files, before any attempt
+        with classifying_errors():  # scratch files, before any attempt
             return spark_session(settings)
     except OperatorError:
         if stop.is_set():
@@ -142,12 +143,12 @@ class _Attempts:
         )
 
     def _attempt(self, *, once: bool) -> None:
-        # Below all that sort the errors of their own calls: Spark meets Kafka and the disk in many places.
+        # Errors are sorted here too, below the calls that sort their own: Spark uses Kafka and the disk in many places.
         timeout_s = self._settings.lake.executor_timeout_s
-        with ending_without_executors(self._spark, timeout_s), sorting_errors():
+        with ending_without_executors(self._spark, timeout_s), classifying_errors():
             job = Job(self._spark, self._settings, self._stop, self._metrics)
             try:
-                if not self._report.has_begun:  # the lake is this pipeline's: its manifest says so
+                if not self._report.has_begun:  # the manifest was opened, so the lake is this pipeline's
                     wait_for_other_job(self._status, self._settings.lake.start_timeout_s, self._stop)
                 if self._stop.is_set():
                     return
@@ -168,7 +169,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 class _StopAsked(BaseException):
-    """No error, and nobody's to sort."""
+    """A stop was asked for; no error, so a BaseException, which nothing sorts."""
 
 
 @contextmanager

@@ -117,7 +117,7 @@ class BetweenPlans:
         unpublished = self._unpublished.of(candidates, state.epoch, state.to_cut, state.end_lsn)
         if not unpublished and not deleted:
             return state
-        row = state.republished(taken_out(without_folders(state.entries, deleted), unpublished))
+        row = state.row_at_same_lsn(taken_out(without_folders(state.entries, deleted), unpublished))
         self._maintenance.deleted -= deleted
         after = self._appended(state, row)
         for entry in map(state.entries.__getitem__, sorted(unpublished)):
@@ -188,7 +188,7 @@ class BetweenPlans:
             head = build.head if rest is None else self._builds.write_now(rest, relations)
         except TableError as error:
             return self._in_trouble(build, error, state)
-        row = state.with_written(head, relations)
+        row = state.row_with_copy(head, relations)
         kill_point("build:before-named")
         after = self._appended(state, row)
         kill_point("build:named")
@@ -206,14 +206,14 @@ class BetweenPlans:
         (table,) = build.plan.tables
         trouble = TableTrouble(table.relation_id, table.topic, build.copy.schema_id, error)
         relations = self._metadata.relations(build.plan)
-        row = state.with_trouble(trouble, relations)
+        row = state.row_with_trouble(trouble, relations)
         self._report_troubles([trouble], row, build.plan, relations)
         self._maintenance.stop_visiting(table.path)
         return self._appended(state, row)
 
     def _appended(self, state: LakeState, row: CutRow) -> LakeState:
         self._manifest.append(row)
-        self._metrics.found(row)
+        self._metrics.show_row(row)
         return LakeState.after(state.pipeline, row)
 
     def _after_stuck(self, build: CopyBuild, state: LakeState) -> LakeState:

@@ -1,7 +1,7 @@
 """Sorts the errors of Spark, Kafka and the lake's storage by who must act, and names what mends them.
 
-In: an exception of a stream or a batch read, whose Java cause survives as text only, or of delta-rs, which tells
-all that storage says as text. Out: the error class that says who must act. The text itself is never shown: it
+In: an exception of a stream or a batch read, of whose Java cause only the text is left, or of delta-rs, which passes on
+the storage's errors as text. Out: the error class that says who must act. The text itself is never shown, since it
 may quote data (I10).
 """
 
@@ -74,7 +74,7 @@ _DISK = re.compile(
     r"No space left on device|Disk quota exceeded|Permission denied|Operation not permitted|Read-only file system"
     r"|Input/output error|Stale file handle|AccessDeniedException|No usable temporary directory"
 )
-"""The system's own words: they reach us through Java, Rust and Python alike."""
+"""The operating system's messages, which come through Java, Rust and Python alike."""
 _AWAY = re.compile(
     rf"{_KAFKA}(Timeout|Disconnect|Network|LeaderNotAvailable|NotLeaderOrFollower|NotCoordinator"
     r"|CoordinatorNotAvailable|CoordinatorLoadInProgress|BrokerNotAvailable|KafkaStorage|FencedLeaderEpoch"
@@ -88,8 +88,8 @@ _AWAY = re.compile(
 )
 
 
-def sorted_error(error: BaseException) -> BaseException:
-    """The failure as an error of ours; the same object where it is none that we know, and so a bug."""
+def classified_error(error: BaseException) -> BaseException:
+    """The error of ours that an exception stands for. The same exception if its text is unknown, which means a bug."""
     if isinstance(error, WalbridgeError):
         return error
     text = f"{type(error).__name__} {error}"
@@ -108,23 +108,23 @@ def sorted_error(error: BaseException) -> BaseException:
 
 
 @contextmanager
-def sorting_errors() -> Iterator[None]:
-    """A block whose errors are ours where their cause is known; any other leaves it as it came."""
+def classifying_errors() -> Iterator[None]:
+    """A block whose exceptions become errors of ours where their cause is known; others pass unchanged."""
     try:
         yield
     except Exception as error:
-        found = sorted_error(error)
+        found = classified_error(error)
         if found is error:  # as its own cause it would be reported without an end
             raise
         raise found from error
 
 
 class CutsLost(OperatorError):
-    """The lake cannot go on from what it has applied: an epoch that begins behind that can (``resumption.py``).
+    """The cuts that the lake needs next are gone, or do not fit. A new epoch would mend that (``resumption.py``).
 
     Args:
         what: as in ``OperatorError``.
-        instead: what else would mend it.
+        instead: another remedy, which is named first.
     """
 
     def __init__(self, what: str, instead: str = "") -> None:
@@ -132,14 +132,14 @@ class CutsLost(OperatorError):
 
 
 def cuts_unfit(applied: Cut | None, next_cut: Cut, fault: str) -> CutsLost:
-    """The next cuts do not follow what this lake has applied."""
+    """The error of cuts that do not follow the last one that this lake has applied."""
     if applied is not None and applied.epoch != next_cut.epoch:
         return _of_another_time(applied, next_cut)
     return CutsLost(f"the cuts do not fit together: {fault}")
 
 
 def _of_another_time(applied: Cut, next_cut: Cut) -> CutsLost:
-    """An epoch begins with cut 1: this one was under way elsewhere, or before."""
+    """The error of another epoch that does not begin with cut 1 here: lake or topic is from another time."""
     return CutsLost(
         f"the lake is at cut {applied.cut_id} of epoch {applied.epoch}, and the cuts topic goes on with cut "
         f"{next_cut.cut_id} of epoch {next_cut.epoch}: one of them is from another time",
@@ -148,13 +148,13 @@ def _of_another_time(applied: Cut, next_cut: Cut) -> CutsLost:
 
 
 def cuts_made_anew() -> CutsLost:
-    """The lake is further than the topic."""
+    """The error of a lake that has applied more cuts than the topic holds."""
     return CutsLost("the cuts topic ends before what this lake has applied: it was made anew")
 
 
-def doubting_empty(path: str, error: OperatorError) -> OperatorError:
-    """A new epoch is the remedy only if the lake is really new; also for one table whose records are gone, since this
-    lake holds no table yet that a copy of it could take the place of."""
+def lake_may_lack_storage(path: str, error: OperatorError) -> OperatorError:
+    """An error at the start with an empty lake, which may be a mount point without its storage: that is named as the
+    first remedy, before a new epoch. Also for one table whose records are gone, since this lake has no table yet."""
     if not isinstance(error, (CutsLost, TableError)):
         return error
     return CutsLost(
@@ -164,7 +164,7 @@ def doubting_empty(path: str, error: OperatorError) -> OperatorError:
 
 
 def records_gone(topic: str, partition: int, offset: int, start: int) -> str:
-    """What a cut promises from ``offset`` on, where the log begins at ``start``."""
+    """Words for records that a cut promises from ``offset`` on, though the log begins at ``start``."""
     return (
         f"records of {topic}[{partition}] from offset {offset} on are gone, the log begins at {start}: this job was "
         "away for longer than [topics] retention_ms"
@@ -172,12 +172,12 @@ def records_gone(topic: str, partition: int, offset: int, start: int) -> str:
 
 
 def table_lost(path: str, how: str) -> TableError:
-    """A table of the lake that is not what the lake's newest row names."""
+    """The error of a table that does not hold the version that the newest row of ``_cuts`` names."""
     return TableError(f"the lake's table {path} {how}")
 
 
 def not_shared(uri: str, hosts: str) -> OperatorError:
-    """Executors have a disk of their own where the table is. ``hosts``: of the driver and of all executors."""
+    """The error of executors that write the table to their own disks. ``hosts``: of the driver and of all executors."""
     return OperatorError(
         f"Spark's executors wrote to another disk than the driver's, or looked there for files of {uri}: what they "
         f"wrote is published nowhere (driver and executors: {hosts})",
@@ -187,7 +187,7 @@ def not_shared(uri: str, hosts: str) -> OperatorError:
 
 
 def unwritable_lake(path: str, reason: str | None) -> OperatorError:
-    """A folder that takes no file."""
+    """The error of a lake folder that cannot be written."""
     return OperatorError(
         f"the lake {path} cannot be written: {reason}",
         remedy="give this user the right to write there, or name another folder in [lake] path",
@@ -195,9 +195,9 @@ def unwritable_lake(path: str, reason: str | None) -> OperatorError:
 
 
 def java_cause(error: Any, properties: Mapping[str, str]) -> str:
-    """The last cause of a Java exception, and the properties that it is about.
+    """The class of the last cause of a Java exception, and the names of the properties that its messages quote.
 
-    Only names are given: the message itself may quote a secret (I10).
+    The messages themselves may quote a secret (I10).
     """
     *_, last = _causes(error)
     named = named_properties(properties, messages(error))
@@ -205,17 +205,17 @@ def java_cause(error: Any, properties: Mapping[str, str]) -> str:
 
 
 def messages(error: Any) -> str:
-    """Those of a Java exception and its causes, to look into; never to be shown (I10)."""
+    """The messages of a Java exception and its causes: to be searched, never shown (I10)."""
     return " ".join(str(each.getMessage()) for each in _causes(error))
 
 
 def named_properties(properties: Mapping[str, str], message: str) -> list[str]:
-    """The properties whose name or value a message holds."""
+    """Names of the properties whose name or value occurs in a message."""
     return [name for name, value in properties.items() if name in message or (len(value) > 3 and value in message)]
 
 
 def class_name(error: Any) -> str:
-    """Of a Java exception, without its package."""
+    """The class of a Java exception, without its package."""
     return str(error.getClass().getSimpleName())
 
 

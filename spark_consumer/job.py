@@ -1,7 +1,7 @@
 """The Spark job, top to bottom: cuts → plan → records → tables → published cut.
 
-In: the cuts topic. Out: Delta tables and rows of ``_cuts``. A new object starts from what the lake says
-(``resumption.py``): it finishes the plan that a killed job left open, catches up with the log, and follows it.
+In: the cuts topic. Out: Delta tables and rows of ``_cuts``. Each ``Job`` starts from the lake's newest row
+(``resumption.py``): it finishes the plan that a killed job left open, applies all cuts of the topic, and follows it.
 """
 
 import threading
@@ -19,7 +19,7 @@ from walbridge.spark_consumer.pace import Pace
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.plan import take_cuts
 from walbridge.spark_consumer.plan_runner import PlanRunner
-from walbridge.spark_consumer.resumption import Resumption, doubting_an_empty_lake, plan_of, refuse_faults
+from walbridge.spark_consumer.resumption import Resumption, plan_of, refuse_faults, suspecting_missing_storage
 
 
 class Job:
@@ -40,7 +40,7 @@ class Job:
         self._resumption = Resumption(settings, self._source, self._plans, self._metrics)
         self._state = LakeState(settings.name)
         self.is_started = False
-        """Kafka has answered once: from now on a silent broker is waited for, and is no operator's error."""
+        """Whether Kafka has answered once. From then on a silent broker is waited for, and is no operator's error."""
 
     def run(self, *, once: bool) -> None:
         """Finish the open plan, catch up with the log, then follow it. ``once``: only to its present end.
@@ -53,15 +53,15 @@ class Job:
         self.is_started = True
         self._metrics.enter(RUNNING)
         newest = self._plans.manifest.newest()
-        with doubting_an_empty_lake(self._settings.lake.path) if newest is None else nullcontext():
+        with suspecting_missing_storage(self._settings.lake.path) if newest is None else nullcontext():
             try:
                 self._state = self._resumption.state(newest, start, end)
                 self._apply_new(lambda offset: self._source.read(offset, end))
             except CutsLost as lost:
-                self._state = self._resumption.begun_anew(lost, start, end)
+                self._state = self._resumption.state_of_newest_epoch(lost, start, end)
                 self._apply_new(lambda offset: self._source.read(offset, end))
         if not self._stop.is_set():
-            with self._resumption.beginning_anew(lambda: self._state):
+            with self._resumption.retrying_with_new_epoch(lambda: self._state):
                 self._source.follow(
                     end, self._apply_new, self._stop, self._idle, once=once, wait_s=lambda: self._pace.wait_s
                 )
@@ -70,7 +70,7 @@ class Job:
             self._state = self._plans.finish(self._state, self._stop)
 
     def close(self) -> None:
-        """Let go of what is written beside the plans, and of Kafka."""
+        """Cancel a copy that is written beside the plans, and close the Kafka clients."""
         self._plans.close()
         self._kafka.close()
 
@@ -78,7 +78,7 @@ class Job:
         """Apply the cuts from the next offset on, a bounded number at a time (I9)."""
         for cuts in cuts_from(self._state.next_offset):
             self._apply(cuts)
-            # Cuts that a stop left out are no gap: those behind them must not be compared with the last applied one.
+            # After a stop some cuts may not be applied: later ones must not be compared with the last applied cut.
             if self._stop.is_set():
                 return
 

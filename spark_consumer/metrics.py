@@ -26,7 +26,7 @@ _PREFIX = "walbridge_job"
 
 
 class JobMetrics:
-    """Counters of one process, over all attempts. Written by the job, read by the endpoint's thread."""
+    """The metrics of one process, over all attempts. Written by the job, read by the endpoint's threads."""
 
     def __init__(self, stalled_after_s: float = 300, pipeline: str = "", lake: str = "") -> None:
         self.registry = new_registry(pipeline)
@@ -71,12 +71,12 @@ class JobMetrics:
         self.registry.register(StateGauge(_PREFIX, STATES, lambda: self.state))
 
     def enter(self, state: str) -> None:
-        """Go over to a state."""
+        """Enter a state."""
         self.pulse.enter(state)
 
     @property
     def state(self) -> str:
-        """What the program is doing; the only peer that it waits for is Kafka."""
+        """What the program is doing. Kafka is the only peer that it waits for."""
         return WAITING_FOR_KAFKA if self.pulse.state == WAITING else self.pulse.state
 
     def health(self) -> Health:
@@ -109,11 +109,11 @@ class JobMetrics:
         self._rows.inc(plan.rows)
         for lap, spent_ms in laps_ms.items():
             self._phase_s.labels(lap.removesuffix("_ms")).observe(spent_ms / 1000)
-        self.found(row)
+        self.show_row(row)
 
-    def found(self, row: CutRow, published_by: PublishedBy | None = None) -> None:
-        """Show the newest finished row of the lake; at the start with ``published_by``."""
-        self._unread.found(row, published_by)
+    def show_row(self, row: CutRow, published_by: PublishedBy | None = None) -> None:
+        """Show the newest finished row of ``_cuts``. ``published_by``: given at the start only."""
+        self._unread.add_row(row, published_by)
         if row.kind == "published":
             self._cut_id.set(row.to_cut)
             self._lsn.set(row.end_lsn)
@@ -122,11 +122,11 @@ class JobMetrics:
             self._tables.labels(state).set(count)
 
     def reached(self, idle: CutRow) -> None:
-        """The published cut is the source's state up to there: nothing that it follows has changed since."""
+        """Note that the published state equals the source up to this row, since no table has changed until then."""
         self._unread.reached(idle.commit_time or idle.written_at)
 
     def kafka_away(self, error: BaseException) -> None:
-        """An attempt ended, and begins again after a pause."""
+        """Count an attempt that ended because Kafka is away; another one begins after a pause."""
         self.failed(error)
         self._retries.inc()
         self.enter(WAITING)

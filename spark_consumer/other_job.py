@@ -1,12 +1,12 @@
 """Waits for another job on this lake, as long as its record says that it runs.
 
-In: the records in the lake. Out: nobody else is seen to run; or whose end was waited for in vain.
+In: the run records in the lake. Out: nothing once no other job is seen to run, or the error that names the other job.
 
-Right is what the manifest says: of two jobs the second to append stops, whatever their records tell. But which of the
-two that is would be chance, and a job that runs well might end for a second start. So whoever starts waits while the
-other's record is renewed. That is seen by this process's own clock, since those of two machines may differ; that a
-process of this machine is gone is known at once, but that one lives does not say that it writes here: the lake may be a
-copy of its own. A host of the same name is this one, started anew.
+Two jobs can never both write: the second to append to the manifest stops, whatever the records say. But chance would
+decide which one that is, and a job that runs well could end because of a second start. So a job that starts waits while
+the other's record is renewed, by its own clock, since the clocks of two machines may differ. If the other process was
+on this machine and is gone, that is known at once. If it lives, it need not write here, since this lake may be a copy
+of its lake. A host of the same name is taken for this machine after a restart.
 """
 
 import socket
@@ -40,7 +40,7 @@ def wait_for_other_job(status: LakeStatus, timeout_s: float, stop: threading.Eve
         try:
             other = _seen_to_run(status)
         except RetryableError:
-            other = last  # one look that fails does not say that it ended
+            other = last  # a read that fails does not show that the other job ended
         if other is None:
             return
         now_s = time.monotonic()
@@ -60,7 +60,7 @@ def wait_for_other_job(status: LakeStatus, timeout_s: float, stop: threading.Eve
 
 
 def other_job(status: LakeStatus) -> Run | None:
-    """The job that holds the lake and may be running; None where its record says no, or cannot be read."""
+    """The job that may be running on this lake; None if its record says that it is not, or cannot be read."""
     try:
         return _seen_to_run(status)
     except RetryableError:
@@ -80,7 +80,7 @@ def _seen_to_run(status: LakeStatus) -> Run | None:
 
 @contextmanager
 def naming_other_job(status: LakeStatus, is_own: Callable[[Run], bool]) -> Iterator[None]:
-    """A block in which the error of a job that was overtaken says by whom, where that is known."""
+    """A block in which ``Superseded`` names the other job, if it is known."""
     try:
         yield
     except Superseded as error:

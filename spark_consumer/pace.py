@@ -1,18 +1,19 @@
 """How often the lake publishes a state: at most once in an interval, the first one at once.
 
-In: when plans begin. Out: how long the next one is to wait, while cuts gather for it. Cuts that change
-nothing are published more seldom: each row is a commit, and this one only moves an LSN.
+In: when plans begin. Out: how long the next plan waits, while cuts gather for it. Cuts that change
+nothing are published more rarely: each row is a commit, and theirs only moves an LSN.
 """
 
 import time
 from collections.abc import Callable
 
 IDLE_S = 10.0
-"""A row that says only that nothing changed comes this long after the last one, if the interval is no longer."""
+"""A row for cuts that changed nothing is written so long after the last row, or after the interval if that is
+longer."""
 
 
 class Pace:
-    """One for each job. The clock is one that never goes back."""
+    """The publication interval of one job. ``clock`` must be monotonic."""
 
     def __init__(self, interval_ms: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._interval_s = interval_ms / 1000
@@ -20,15 +21,15 @@ class Pace:
         self._changed_s = self._published_s = float("-inf")
 
     def now_s(self) -> float:
-        """When a plan begins, for ``published``."""
+        """The time at which a plan begins, to be given to ``published``."""
         return self._clock()
 
     def published(self, begun_s: float) -> None:
-        """A changed state was published; its plan began then."""
+        """Note that a changed state was published whose plan began at ``begun_s``."""
         self._changed_s = self._published_s = begun_s
 
     def published_idle(self) -> None:
-        """A state without a change was published, which holds up no change that comes now."""
+        """Note that a state without a change was published. A change that comes now need not wait for that."""
         self._published_s = self._clock()
 
     @property
@@ -38,5 +39,5 @@ class Pace:
 
     @property
     def is_idle_due(self) -> bool:
-        """Whether a state without a change is worth a row by now."""
+        """Whether cuts that changed nothing are to be published now."""
         return self._clock() - self._published_s >= max(self._interval_s, IDLE_S)

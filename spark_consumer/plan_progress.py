@@ -1,7 +1,7 @@
-"""How far a plan is that takes long, as lines of the log: an operator sees that the job works, and at what.
+"""Logs the progress of a plan that takes long, so that an operator sees what the job is doing.
 
-In: a plan, and which of its tables are begun and done. Out: a line at least every 10 s while it goes on; none of a plan
-that is carried out sooner, which its last line tells.
+In: a plan, and which of its tables are begun and done. Out: a line at least every 10 s while the plan goes on. A
+shorter plan has only the line at its end.
 """
 
 import threading
@@ -15,7 +15,7 @@ from walbridge.runtime.logs import progress_interval_s
 from walbridge.spark_consumer.plan.plan import Plan, TablePlan
 
 LINE_EVERY_S = 9.0
-"""Asked every five seconds at most."""
+"""A little less than 10 s: whether a line is due is asked every five seconds."""
 NAMED_MAX = 3
 
 log = structlog.get_logger()
@@ -36,7 +36,7 @@ class Stopwatch:
 
 
 class PlanProgress:
-    """One for each plan. Tables begin and end in threads of their own; another one asks for lines."""
+    """The progress of one plan. Tables begin and end in several threads; another thread logs."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

@@ -1,13 +1,13 @@
-"""One plan from its row to the published row.
+"""Carries out one plan, from its plan row to the published row.
 
 In: a plan and the state of the lake before it. Out: the state after it. Applying a plan has five durable
-steps, and a job killed between any two is finished by the next start:
+steps. If the job is killed between any two, the next start finishes the plan:
 
-    1. the plan row is appended       "job:plan-open"       nothing but intent
-    2. each table is committed        "job:table-applied"   skipped when it is done again (I5)
+    1. the plan row is appended       "job:plan-open"       only says what is to be done
+    2. each table is committed        "job:table-applied"   skipped when the plan is applied again (I5)
     3. every table is done            "job:before-publish"
-    4. the published row is appended  "job:published"       readers see it, all tables at once (I8)
-    5. the stream's checkpoint moves                        decides nothing
+    4. the published row is appended  "job:published"       readers see all tables at once (I8)
+    5. the stream's checkpoint moves                        nothing depends on it
 """
 
 import threading
@@ -30,7 +30,7 @@ from walbridge.spark_consumer.between_plans import BetweenPlans
 from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance
 from walbridge.spark_consumer.delta.maintenance.purge import Purge
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
-from walbridge.spark_consumer.jvm.spark_progress import SparkProgress, hearing
+from walbridge.spark_consumer.jvm.spark_progress import SparkProgress, reporting_progress
 from walbridge.spark_consumer.kafka.change_reader import TableRecords, planned_records
 from walbridge.spark_consumer.kafka.copy_requests import CopyRequests
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog, RecordsLost, TopicGone
@@ -63,7 +63,7 @@ class PlanRunner:
         pace: Pace,
         open_log: Callable[[], KafkaLog],
     ) -> None:
-        """``open_log``: another one, for a thread."""
+        """``open_log``: opens another ``KafkaLog``, for a thread."""
         self._kafka, self._metadata, self._metrics, self._pace = kafka, metadata, metrics, pace
         self._pipeline, self._threads = settings.name, settings.lake.apply_threads
         self._stops_at_trouble = settings.lake.on_table_error == "stop"
@@ -86,7 +86,7 @@ class PlanRunner:
         )
 
     def known(self, plan: Plan) -> tuple[Plan, Relations]:
-        """The plan of those tables whose schemas are known, and all relation versions."""
+        """The plan without tables whose schemas are missing, and all relation versions."""
         relations = self._metadata.relations(plan)
         known = without_missing_schemas(plan, relations, self._metadata.topic)
         self.refuse_troubles(known.troubles)
@@ -110,19 +110,19 @@ class PlanRunner:
         plan = state.with_folders(known, relations)
         if plan.tables and not is_open:
             kill_point("job:before-plan")
-            self.manifest.append(state.planned(plan, relations))
+            self.manifest.append(state.planned_row(plan, relations))
             kill_point("job:plan-open")
         watch.lap("plan_ms")
         self._between.cancel_conflicting_copy(plan)
         heads, troubles = self._apply_tables(plan, relations, watch) if plan.tables else ([], [])
         self.refuse_troubles(troubles, lake_is_empty=state.epoch is None)
-        row = state.applied(plan, heads, relations, troubles)
-        # There is nothing to remember but where to read on: not worth a row of _cuts.
+        row = state.applied_row(plan, heads, relations, troubles)
+        # Only the offset to read on from has changed, which is not worth a row of _cuts.
         if not plan.tables and row.kind != "published":
             self._report(plan.troubles, row, plan, relations)
-            return state.passed(plan, relations)
+            return state.after_empty_plan(plan, relations)
         if not plan.tables and state.is_idle(row):
-            return self.publish_idle(state.passed(plan, relations, row))
+            return self.publish_idle(state.after_empty_plan(plan, relations, row))
         self._report([*plan.troubles, *troubles], row, plan, relations)
         kill_point("job:before-publish")
         self.manifest.append(row)
@@ -138,11 +138,11 @@ class PlanRunner:
         return self._between.step(LakeState.after(self._pipeline, row))
 
     def finish(self, state: LakeState, stop: threading.Event) -> LakeState:
-        """The state once every table whose copy has ended is in the lake, or ``stop`` is set."""
+        """The state once every deferred copy is in the lake, or ``stop`` is set."""
         return self._between.finish(state, stop)
 
     def close(self) -> None:
-        """Nothing is written any more."""
+        """Cancel a copy that is written beside the plans."""
         self._between.close()
 
     def _refuse_or_report(
@@ -152,18 +152,19 @@ class PlanRunner:
         self._report(troubles, row, plan, relations)
 
     def _report(self, troubles: Collection[TableTrouble], row: CutRow, plan: Plan, relations: Relations) -> None:
-        # What a copy of an archive would take away nobody can bring back.
+        # An archive is not copied: rows that the source has deleted would be lost.
         mended = [each for each in troubles if not _is_archive(relations, each)]
         _report_troubles(troubles, row, self._requests.ask(plan.epoch.slot, mended))
 
     def refuse_troubles(self, troubles: Iterable[TableTrouble], *, lake_is_empty: bool = False) -> None:
-        """Where the settings say so, one table's trouble stops all.
+        """Stop the job for a table in trouble, where the settings say so.
 
-        An empty lake may be a mount point without its storage. Records that are kept no more are then no table's
-        trouble: the lake may hold them. Those of a topic that is gone are, since no copy of all would bring that back.
+        It also stops if the lake is empty and records are kept no more: the lake may be a mount point without its
+        storage, which holds them. If the whole topic is gone, only the table is in trouble: no copy of all tables would
+        bring the topic back.
 
         Raises:
-            OperatorError: there is one.
+            OperatorError: a table is in trouble, and the job is to stop.
         """
         for trouble in troubles:
             is_kept_no_more = isinstance(trouble.error, RecordsLost) and not isinstance(trouble.error, TopicGone)
@@ -175,7 +176,7 @@ class PlanRunner:
     def publish_idle(self, state: LakeState, *, now: bool = False) -> LakeState:
         """Publish cuts that changed nothing, once they are due, or ``now``; returns the state after it.
 
-        Without it the newest row would stay behind a source that is at rest.
+        Otherwise the newest row would never reach the LSN of a source at rest.
         """
         state = self._between.step(state)
         if state.idle is None:
@@ -186,7 +187,7 @@ class PlanRunner:
             return state
         self.manifest.append(state.idle)
         self._pace.published_idle()
-        self._metrics.found(state.idle)
+        self._metrics.show_row(state.idle)
         self._maintenance.after_plan([])
         return LakeState.after(self._pipeline, state.idle)
 
@@ -199,7 +200,7 @@ class PlanRunner:
             progress.log_if_due()
             return in_spark.has_moved()
 
-        with hearing(has_moved, self._metrics.pulse.beat), planned_records(self._kafka, plan) as records:
+        with reporting_progress(has_moved, self._metrics.pulse.beat), planned_records(self._kafka, plan) as records:
             watch.lap("read_ms")
 
             def apply_one(table: TablePlan) -> TableHead | TableTrouble:
@@ -215,7 +216,7 @@ class PlanRunner:
 
             with ThreadPoolExecutor(self._threads) as threads:
                 applied = [threads.submit(apply_one, table) for table in plan.tables]
-            # All threads have ended: an error that is not one table's fails the plan, and no table is still written.
+            # All threads have ended, so no table is still written if an error that is not one table's fails the plan.
             watch.lap("apply_ms")
             results = [each.result() for each in applied]
             heads = [each for each in results if isinstance(each, TableHead)]
@@ -231,7 +232,7 @@ def _is_archive(relations: Relations, trouble: TableTrouble) -> bool:
 
 
 def _report_troubles(troubles: Iterable[TableTrouble], row: CutRow, asked: Collection[int]) -> None:
-    """Once for each table, before the row that says it: a table that is left has no trouble again before its copy.
+    """Log each table in trouble, before the row that says so is appended. A table is in trouble once until its copy.
 
     ``asked``: relation ids of tables that the producer was asked to copy.
     """

@@ -1,4 +1,4 @@
-"""Checks before Spark starts: what would stop the job fails in a second, not after a JVM's start.
+"""Checks before Spark starts, so that what would stop the job is found in a second and not after the JVM's start.
 
 In: settings. Out: nothing, or the operator's error. The broker is only asked for a plain TCP
 connection: Kafka's own client checks credentials and rights later. Under ``spark-submit`` Java and
@@ -32,7 +32,7 @@ _INSTALL_JAVA = f"{INSTALL_JAVA} and set JAVA_HOME to its folder; walbridge mate
 
 
 def preflight(settings: Settings, stop: threading.Event, environ: Mapping[str, str] = os.environ) -> None:
-    """Return when nothing speaks against a start, or ``stop`` is set.
+    """Return when all checks have passed, or ``stop`` is set.
 
     Raises:
         OperatorError: lake, jars, Java or broker are not as they must be.

@@ -15,7 +15,7 @@ from walbridge.schemas.errors import START_BROKER, OperatorError, RetryableError
 log = structlog.get_logger()
 
 STEADY_S = 60.0
-"""An attempt that lasted this long is taken to have recovered: the next pause is the shortest again."""
+"""After an attempt that lasted this long, the next pause is the shortest again."""
 
 
 def keep_going(

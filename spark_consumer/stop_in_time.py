@@ -1,12 +1,12 @@
-"""A stop that waits for no plan: after a moment the plan in work is left as a kill would leave it.
+"""Ends the process soon after a stop was asked for, without waiting for the plan in work.
 
 In: the event that asks the job to stop, and a block that ends soon after it unless a plan is in work. Out: the process
-has ended within five seconds, with code 0 and a record of its end. Nothing is lost by it: the plan's row in ``_cuts``
-has its ranges, the next start makes the plan again (I5), and no reader has seen anything of it (I8).
+ends within five seconds, with code 0 and a record of its end. A plan in work is left as by a kill. Nothing is lost: the
+next start makes the plan again from its row in ``_cuts`` (I5), and no reader has seen anything of it (I8).
 
-No merge of delta-rs can be interrupted, and a Spark job that is cancelled would be the trouble of a table to the plan
-that waits for it. So nothing is unwound: the process ends where it is. Its JVM, and with it every Spark job of the
-plan, ends when it hears no more of Python, and takes its scratch files with it.
+A merge of delta-rs cannot be interrupted, and a cancelled Spark job would look like the trouble of a table. So nothing
+is unwound: the process simply exits. Its JVM, and with it every Spark job of the plan, ends when its connection to
+Python does, and deletes its scratch files.
 """
 
 import os
@@ -23,13 +23,13 @@ from walbridge.runtime.reports.run_report import RunReport
 from walbridge.spark_consumer.plan.plan import Plan
 
 FINISH_S = 2.0
-"""For a plan that is almost done, and for the session to end in order."""
+"""Time for a plan that is almost done, and for the session to end in order."""
 
 log = structlog.get_logger()
 
 
 class StopInTime:
-    """A context manager around all that a stop has to end.
+    """A context manager around everything that a stop must end.
 
     Args:
         open_plan: the plan in work, which is not published yet.

@@ -157,7 +157,7 @@ def compiled(spark: SparkSession) -> Iterator[None]:
 @pytest.fixture
 def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark decodes and folds all records, also the few that are the driver's."""
-    monkeypatch.setattr(change_reader, "FEW", Volume())
+    monkeypatch.setattr(change_reader, "LOCAL_FOLD_MAX", Volume())
 
 
 @pytest.fixture(params=["driver", "spark"])

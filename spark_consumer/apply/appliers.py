@@ -1,10 +1,10 @@
 """Which engine writes rows to a table: delta-rs on the driver, or Spark's executors.
 
-In: a table, the rows of a merge and where they can be, or how many rows are new. Out: what either engine commits,
-which means the same. Delta-rs is done in a fraction of a second, and rewrites each file that a row is in. Spark takes
-seconds, and writes the changed rows with a mark beside the file for each old one (a deletion vector): bytes written
-follow the changes, not the table. So Spark has what is large: a merge as far as its rows fit in memory at once, and
-new rows however many they are, or a whole table in another shape, since none of these rows crosses the driver.
+In: a table; the rows of a merge and the bounds of their keys, or how many rows are new. Out: the same rows in the table
+by either engine. Delta-rs takes a fraction of a second, and rewrites each file that holds a changed row. Spark takes
+seconds, but writes only the changed rows, and marks the old ones in deletion vectors, so the bytes written depend on
+the changes and not on the table. So Spark gets what is large: merges whose rows fit in memory at once, any number of
+new rows, and whole tables in another shape. New rows and whole tables then never cross the driver.
 """
 
 from collections.abc import Callable
@@ -32,15 +32,16 @@ log = structlog.get_logger()
 
 AUTO, LOCAL, BY_SPARK = "auto", "local", "spark"
 REWRITTEN_BYTES_MIN = 256 * 2**20
-"""Some ten seconds of one core for delta-rs. Of narrow rows Spark needs half as many again, for reading their keys
-three times; but the bytes are written anew by each plan, and kept as long as rows of ``_cuts`` name them."""
+"""Delta-rs rewrites so much in some ten seconds of one core. For narrow rows Spark takes half as long again, since it
+reads their keys three times. But delta-rs would write these bytes in each plan, and they are kept as long as rows of
+``_cuts`` name them."""
 DRIVER_MAX = Volume(rows=1_000_000, bytes=256 * 2**20)
-"""New rows of a segment that cross the driver; more are written by executors, also a copy's."""
+"""Up to so many new rows of a segment cross the driver; more are written by executors, also those of a copy."""
 CLUSTER_DRIVER_MAX = Volume(rows=200_000, bytes=64 * 2**20)
-"""The same where executors have machines of their own: two slices. Delta-rs takes as long for them as Spark for its
-commit, and a plan, which has 250,000 rows unless settings say otherwise, would never have more than ``DRIVER_MAX``."""
+"""The same where executors have machines of their own: two slices. Delta-rs takes as long for two slices as Spark for a
+commit. A plan of 250,000 rows, which is the default, would never reach ``DRIVER_MAX``."""
 ROWS_A_CHANGE = 10
-"""Where fewer rows of the files stay as they are, rewriting them costs no more than reading them later."""
+"""Files whose rows are changed to a larger part are rewritten: that costs no more than reading marked rows later."""
 
 
 @dataclass
@@ -56,13 +57,14 @@ class Appliers:
     setting: str = LOCAL
     spark: SparkSession | None = None
     on_cluster: bool = False
-    _taken: dict[str, str] = field(default_factory=dict)
-    _added_to: set[str] = field(default_factory=set)
+    _last_engine: dict[str, str] = field(default_factory=dict)
+    _logged: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, settings: Settings, spark: SparkSession) -> "Appliers":
-        """By itself Spark is taken only where its executors write to the disk that the driver sees, and where two
-        programs cannot make one version: neither is so on an object store (Delta's log store there is one driver's).
+        """The engines by the settings. With ``auto`` Spark takes part only if its executors write to the driver's disk,
+        and two programs cannot commit one version. Neither is certain on an object store, where Delta's log store is
+        safe for one driver only.
         """
         if settings.lake.applier == AUTO and not executors_write(spark, settings.lake.path):
             return cls(LOCAL, spark)
@@ -87,7 +89,7 @@ class Appliers:
         )
         self.setting = LOCAL
 
-    def write_frame(self, volume: Volume) -> bool:
+    def writes_by_executors(self, volume: Volume) -> bool:
         """Whether executors write rows that are new to a table, or all that it will hold.
 
         Spark's commit takes a second or two; delta-rs takes one for each slice, and all slices wait on the driver's
@@ -97,46 +99,49 @@ class Appliers:
             return False
         return self.setting == BY_SPARK or not volume.fits(CLUSTER_DRIVER_MAX if self.on_cluster else DRIVER_MAX)
 
-    def tell_frame(self, table: LakeTable, volume: Volume) -> None:
-        """Say once of a table that executors write its new rows, and how many these are."""
-        if table.uri not in self._added_to:
-            self._added_to.add(table.uri)
+    def log_executors_write(self, table: LakeTable, volume: Volume) -> None:
+        """Log, once a table, that executors write its new rows."""
+        if table.uri not in self._logged:
+            self._logged.add(table.uri)
             log.info(
                 "a table's new rows are written by executors", path=table.uri, rows=volume.rows, bytes=volume.bytes
             )
 
-    def rewrites(self, table: LakeTable) -> SparkSession | None:
-        """The session by which executors rewrite this whole table, None where delta-rs does, as it does by itself: it
-        streams all rows, half a million a second and core, and a job with ``local[...]`` has no other machines."""
+    def session_for_rewrite(self, table: LakeTable) -> SparkSession | None:
+        """The session with which executors rewrite the whole table; None where delta-rs rewrites it. With ``auto`` that
+        is always delta-rs, which streams half a million rows a second and core."""
         size_bytes = pc.sum(table.file_statistics()["size_bytes"]).as_py() or 0
         return self.spark if self.setting == BY_SPARK and size_bytes >= REWRITTEN_BYTES_MIN else None
 
     def merge(
         self, table: LakeTable, rows: Spool, bounds: KeyBounds, make: Callable[[Dialect], Merge], commit: Commit
     ) -> Matches:
-        """One MERGE; returns what it found."""
-        taken, spark = self._take(table, rows, bounds), self.spark
-        if spark is None or taken == LOCAL:
+        """One MERGE by the engine that suits it; returns its counts."""
+        engine, spark = self._choose_engine(table, rows, bounds), self.spark
+        if spark is None or engine == LOCAL:
             return table.merge(make(DELTA_RS), rows.reader(), commit)
         held = pa.Table.from_batches(rows.batches(), rows.schema)
         return merge_by_spark(spark, table, make(SPARK), held, commit)
 
-    def _take(self, table: LakeTable, rows: Spool, bounds: KeyBounds) -> str:
-        if self.spark is None or self.setting == LOCAL or not rows.is_held:
+    def _choose_engine(self, table: LakeTable, rows: Spool, bounds: KeyBounds) -> str:
+        if self.spark is None or self.setting == LOCAL or not rows.is_in_memory:
             return LOCAL
         files, rewritten = rewritten_bytes(table, rows.rows, bounds)
-        taken = self.setting
-        if taken == AUTO:
+        engine = self.setting
+        if engine == AUTO:
             untouched = files >= ROWS_A_CHANGE * rows.rows
-            taken = BY_SPARK if rewritten >= REWRITTEN_BYTES_MIN and untouched else LOCAL
-        if self._taken.get(table.uri, LOCAL) != taken:
-            log.info("a table's changes are merged by another engine", path=table.uri, applier=taken, rewrite=rewritten)
-        self._taken[table.uri] = taken
-        return taken
+            engine = BY_SPARK if rewritten >= REWRITTEN_BYTES_MIN and untouched else LOCAL
+        if self._last_engine.get(table.uri, LOCAL) != engine:
+            log.info(
+                "a table's changes are merged by another engine", path=table.uri, applier=engine, rewrite=rewritten
+            )
+        self._last_engine[table.uri] = engine
+        return engine
 
 
 def rewritten_bytes(table: LakeTable, rows: int, bounds: KeyBounds) -> tuple[int, int]:
-    """Rows in the files that may hold one of so many rows, and bytes of those that at most do."""
+    """Of the files whose key bounds overlap ``bounds``: how many rows they have, and how many bytes at most must be
+    rewritten for ``rows`` changed rows."""
     files = bounds.files_within(table.file_statistics())
     if files.num_rows == 0:
         return 0, 0

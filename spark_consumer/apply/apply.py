@@ -5,8 +5,8 @@ table's head. Called from several threads, one a table; nothing here changes a s
 
     1. the head is the base, or this plan's own work so far; else the base is restored   (I5)
     2. per segment: the table gets the segment's shape, then one commit with its rows
-    3. an emptying segment overwrites (so does the first of a copy that ends), a copying one appends, and so does one
-       of new rows only where nothing is in doubt; others merge
+    3. a segment that empties the table overwrites it (so does the first segment of a copy that ends); copied rows are
+       appended; new rows are appended if it is certain that the table holds none of them; other rows are merged
 
 A crash leaves the table between two commits, and the next call goes on from there.
 """
@@ -25,7 +25,7 @@ from walbridge.spark_consumer.apply.head import is_untouched, segments_done
 from walbridge.spark_consumer.apply.job_lake import JobLake
 from walbridge.spark_consumer.apply.reshape import reshape
 from walbridge.spark_consumer.delta.commit import CREATE, RESTORE, SHAPE, Commit
-from walbridge.spark_consumer.delta.shared_files import seen_by_driver
+from walbridge.spark_consumer.delta.shared_files import with_lost_files_marked
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.delta.table_faults import (
     ConcurrentCommit,
@@ -67,7 +67,7 @@ def apply_table(
     for _ in range(ATTEMPTS_MAX):
         try:
             return application.apply()
-        # From the beginning: what the other one committed is found there, and the table put back to its base.
+        # Begin again: the other program's commit is then found, and the table is put back to its base.
         except ConcurrentCommit:
             continue
         except NotShared as error:
@@ -101,12 +101,12 @@ class Application:
     def commit(self) -> Commit:
         """What every commit of this plan on this table says of itself."""
         app_id = f"{self.lake.pipeline}/{self.plan.epoch}/{self.table_plan.relation_id}"
-        # A plan of that cut is another one: it has other records, in other segments.
+        # Not the number alone: a plan up to the same cut has other records, in other segments.
         of_cut = f"copy-{self.plan.to_cut}" if self.table_plan.beside else str(self.plan.to_cut)
         return Commit(plan=f"{app_id}/{of_cut}", app_id=app_id)
 
     def apply(self) -> TableHead:
-        """All segments that are not done yet."""
+        """Apply the segments that are not done yet."""
         self._refuse_unknown_schemas()
         path, table = self._opened()
         done, existence = 0, Existence.UNKNOWN
@@ -133,7 +133,7 @@ class Application:
         return self._head(path, table)
 
     def put_back(self) -> None:
-        """To the base, where a commit of this plan names files that are not there."""
+        """Put the table back to its base, if a commit of this plan names files that are missing."""
         _, table = self._opened()
         if table is not None:
             self._settle(table)
@@ -141,9 +141,9 @@ class Application:
     def _opened(self) -> tuple[str, LakeTable | None]:
         """The table's folder, and the table if it is there.
 
-        A copy never begins versions anew in a folder of which rows of ``_cuts`` name some: they would one day
-        name rows of another LSN (I8). Where the table is gone, damaged or rolled back, or another program set there
-        what the copy may not be written with, the copy has a new folder.
+        Rows of ``_cuts`` may name versions of the table in its folder. A copy must not begin such versions anew there,
+        since those rows would then name a state of another LSN (I8). So if the table is gone, damaged or rolled back,
+        or another program set a constraint on it, the copy gets a new folder.
         """
         base, path = self.table_plan.base, self.path
         if self._needed_base is not None:
@@ -164,14 +164,14 @@ class Application:
 
     @property
     def _needed_base(self) -> TableHead | None:
-        """A copy that takes the table's place needs nothing of what was there, be it gone or another program's."""
+        """The base that must be in the lake; None where a copy replaces the table, which needs nothing of it."""
         base = self.table_plan.base
         is_copied = self.table_plan.swapped is not None or (base is not None and base.state == SUPERSEDED)
         return None if is_copied else base
 
     def _settle(self, table: LakeTable) -> tuple[int, Existence]:
-        """Segments done, and what is known of the table's rows. It is put back to the base where another program
-        changed it."""
+        """Put the table back to its base if another program changed it. Returns how many segments are done, and how far
+        operations are relied on."""
         base = self._needed_base
         if base is not None and table.version < base.version:
             raise self._lost(f"is at version {table.version}, before version {base.version} that was published")
@@ -179,7 +179,7 @@ class Application:
         # Without a base every commit of the table may be this plan's own.
         newest = HISTORY_PER_SEGMENT * (len(segments) + 1) if base is None else table.version - base.version
         empties = segments[0].empties
-        commits = seen_by_driver(table.uri, table.commits(newest))
+        commits = with_lost_files_marked(table.uri, table.commits(newest))
         done = segments_done(commits, self.commit.plan or "", first_empties=empties)
         # An overwrite cannot bring a row twice, and a plan that is done adds none.
         if base is not None and not empties and (done or 0) < len(segments):
@@ -192,24 +192,25 @@ class Application:
         return done or 0, self._existence(commits)
 
     def _existence(self, commits: Sequence[Commit]) -> Existence:
-        """How far an operation tells whether the table holds its row, after these commits since the base.
+        """How far operations are relied on to tell which rows the table holds, after these commits since the base.
 
         Raises:
-            TableError: this plan found already that it does not, and was killed before it said so.
+            TableError: a merge of this plan had other counts than expected, and the job was killed before it said so.
         """
         table = self._relation(self.table_plan.segments[-1].schema_id).table
-        if table.is_root or table.is_archive or not (self.lake.tells_all and self.table_plan.follows_source):
+        if table.is_root or table.is_archive or not (self.lake.source_sends_all and self.table_plan.follows_source):
             return Existence.UNKNOWN
         for commit in commits:
             if commit.plan == self.commit.plan and commit.expected is not None:
                 refuse_other_matches(commit.expected, commit.found, table.qualified_name)
-        return Existence.TOLD if is_untouched(commits) else Existence.COUNTED
+        return Existence.TRUSTED if is_untouched(commits) else Existence.VERIFIED
 
     def _refuse_newer_base(self, table: LakeTable, base: int) -> None:
-        """A base that already holds this plan, whatever ``_cuts`` says, would get its rows twice (I5).
+        """Refuse a base version that already holds this plan's rows, whatever ``_cuts`` says: it would get them twice
+        (I5).
 
-        Transactions outlive a restore, so only what stood at the base itself tells; it is asked
-        for when the newest one leaves a doubt.
+        Transactions outlive a restore, so only those at the base version itself count. They are read only if the newest
+        transaction is as new as this plan.
         """
         first, app_id = self.plan.txn_version(self.table_plan.segments[0].index), self.commit.app_id
         newest = table.transaction_version(app_id)
@@ -226,7 +227,7 @@ class Application:
             )
 
     def _shape_before(self, segment: int) -> TableShape | None:
-        """The relation version that the table's rows follow, as far as it is known."""
+        """The relation version of the table before the segment; None where it is not known."""
         if segment:
             schema_id = self.table_plan.segments[segment - 1].schema_id
         else:
@@ -235,7 +236,7 @@ class Application:
         return None if relation is None else TableShape(relation)
 
     def _refuse_unknown_schemas(self) -> None:
-        """The schema of each record must be known, and have its segment (I7)."""
+        """Refuse records of a schema that is not known, or that no segment has (I7)."""
         used = {self._relation(segment.schema_id).frame_id for segment in self.table_plan.segments}
         topic = self.table_plan.topic
         for frame_id, volume in self.records.volumes.items():
@@ -247,8 +248,8 @@ class Application:
                 )
             if frame_id not in used and all(each.frame_id != frame_id for each in self.relations.values()):
                 raise self._unknown(frame_id)
-            # Rows before an emptying barrier are void, whatever schema they have; those after the last segment
-            # are a copy's, whose end is not in this plan.
+            # Records before a barrier that empties the table are void, whatever schema they have; those behind the
+            # last segment belong to a pending copy.
             segments = self.table_plan.segments
             if frame_id not in used and not segments[0].empties and segments[-1].end is None:
                 raise TableError(f"topic {topic} holds records of schema {frame_id} that no cut announces")

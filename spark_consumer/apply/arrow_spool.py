@@ -17,7 +17,7 @@ from walbridge.spark_consumer.kafka.slices import conformed
 
 
 class Spool:
-    """Rows of one schema."""
+    """Rows of one schema, in memory or in a file."""
 
     def __init__(self, schema: pa.Schema, held: pa.Table | None, file: IO[bytes] | None, rows: int) -> None:
         self.schema = schema
@@ -35,8 +35,8 @@ class Spool:
                 yield from reader
 
     @property
-    def is_held(self) -> bool:
-        """Whether they are few enough to be in memory."""
+    def is_in_memory(self) -> bool:
+        """Whether the rows are in memory; else they are in a file."""
         return self._held is not None
 
     def reader(self) -> pa.RecordBatchReader:

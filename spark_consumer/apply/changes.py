@@ -1,4 +1,4 @@
-"""A segment's events to one commit on a table that has the segment's shape.
+"""Applies a segment's events in one commit to a table that has the segment's shape.
 
 In: the plan's records, a segment, the table at its head. Out: one commit, or none where there is
 nothing to do. Rows cross from Spark to delta-rs as Arrow slices, through a ``Spool`` (I9).
@@ -20,7 +20,13 @@ from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.arrow_spool import Spool, spooled
 from walbridge.spark_consumer.apply.equal_rows import exchanged, numbered, rows_that_come, rows_that_go
 from walbridge.spark_consumer.apply.existence import Existence, expected_matches, refuse_other_matches
-from walbridge.spark_consumer.apply.frame_writer import Folded, FrameWriter, OtherOperation, alive, of_operations
+from walbridge.spark_consumer.apply.frame_writer import (
+    FoldSummary,
+    FrameWriter,
+    OtherOperation,
+    not_deleted,
+    of_operations,
+)
 from walbridge.spark_consumer.apply.key_bounds import KeyBounds
 from walbridge.spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key
 from walbridge.spark_consumer.apply.unknown_values import complete_unknown, refuse_missing
@@ -28,14 +34,14 @@ from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
 from walbridge.spark_consumer.delta.commit import Commit, Matches
 from walbridge.spark_consumer.delta.scratch_table import scratch_table
 from walbridge.spark_consumer.delta.table import LakeTable
-from walbridge.spark_consumer.errors import FIND_THE_WRITER, sorting_errors
+from walbridge.spark_consumer.errors import FIND_THE_WRITER, classifying_errors
 from walbridge.spark_consumer.fold import keyless
 from walbridge.spark_consumer.fold.fold import first_key_name
 from walbridge.spark_consumer.fold.schema_join import place_name, refuse_malformed
 from walbridge.spark_consumer.fold.segment_rows import SegmentRows
 from walbridge.spark_consumer.fold.shape import STRUCT, TableShape
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
-from walbridge.spark_consumer.kafka.slices import held
+from walbridge.spark_consumer.kafka.slices import persisted
 from walbridge.spark_consumer.plan.plan import Segment
 
 
@@ -56,13 +62,13 @@ def write_changes(
         RetryableError: the broker is away.
     """
     with closing(SegmentRows(records, shape, segment)) as found:
-        changes = Changes(table, found, shape, segment, commit, existence, appliers or Appliers())
+        changes = SegmentChanges(table, found, shape, segment, commit, existence, appliers or Appliers())
         if found.volume.rows == 0:
             if segment.empties:
                 changes.empty()
             return
         try:
-            with sorting_errors():
+            with classifying_errors():
                 changes.apply()
         except (PySparkException, Py4JError):
             refuse_malformed(records.frame(), shape.relation)
@@ -74,7 +80,7 @@ def _as_table(batch: pa.RecordBatch) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Changes:
+class SegmentChanges:
     """One segment on its way into the table."""
 
     table: LakeTable
@@ -86,11 +92,11 @@ class Changes:
     appliers: Appliers = field(default_factory=Appliers)
 
     def apply(self) -> None:
-        """All of its records; there are some."""
-        if self.segment.copies or not (self.shape.key_places or self.shape.is_keyless):
+        """Apply the segment's records, of which there is at least one."""
+        if self.segment.is_copied or not (self.shape.key_places or self.shape.is_keyless):
             self.append()
         elif self.shape.is_keyless:
-            self.net()
+            self.apply_row_deltas()
         else:
             self.merge()
 
@@ -99,17 +105,17 @@ class Changes:
         self._replace(lambda: iter(()))
 
     def append(self) -> None:
-        """Copied rows, or inserts without a key."""
-        allowed = ["r"] if self.segment.copies else ["c", "r"]
+        """Append copied rows, or inserts into a table without a key."""
+        allowed = ["r"] if self.segment.is_copied else ["c", "r"]
         if self._by_executors:
             try:
-                self._add_frame(of_operations(self.found.frame_as_they_are(), allowed))
+                self._add_frame(of_operations(self.found.unfolded_frame(), allowed))
             except OtherOperation:
                 raise self._unexpected(allowed) from None
             return
         schema = self._schema()
-        with spooled(schema, self.found.as_they_are(schema)) as rows:
-            # All of them before the first is written: an append is one commit.
+        with spooled(schema, self.found.unfolded(schema)) as rows:
+            # All rows are checked before the first is written: an append is one commit.
             for batch in rows.batches():
                 ops = pc.struct_field(batch.column("change"), "op")
                 if not pc.all(pc.is_in(ops, pa.array(allowed)), min_count=0).as_py():
@@ -117,18 +123,18 @@ class Changes:
             self._add(rows)
 
     def merge(self) -> None:
-        """Changes of rows with a key."""
+        """Merge changes of rows with a key."""
         schema = self._schema(*self._fold_fields())
-        if not (self._by_executors and (self.segment.empties or self.existence is Existence.TOLD)):
+        if not (self._by_executors and (self.segment.empties or self.existence is Existence.TRUSTED)):
             self._merge_slices(self.found.folded_by_key(schema), schema)
             return
-        with held(self.found.frame_by_key()) as rows:
-            folded = Folded.of(rows)
-            # Executors only add rows: what the table holds, or completes, is for a merge.
+        with persisted(self.found.frame_by_key()) as rows:
+            folded = FoldSummary.of(rows)
+            # Executors only add rows. Rows that the table holds, or must complete, are merged.
             if folded.needs_table or (folded.held and not self.segment.empties):
-                self._merge_slices(self.found.held_by_key(rows, schema), schema)
+                self._merge_slices(self.found.persisted_by_key(rows, schema), schema)
             else:
-                self._add_frame(alive(rows))
+                self._add_frame(not_deleted(rows))
 
     def _merge_slices(self, slices: Iterator[pa.Table], schema: pa.Schema) -> None:
         with spooled(schema, slices) as rows:
@@ -137,30 +143,30 @@ class Changes:
                 self._write_folded(rows, expected)
                 return
         with spooled(schema, self.found.folded_by_chain(schema)) as rows:
-            # What the segment empties may complete no row.
+            # A table that the segment empties completes no row.
             base = None if self.segment.empties else self.table
-            completed = complete_unknown(base, rows, self.shape, may_miss=self.segment.unfinished)
+            completed = complete_unknown(base, rows, self.shape, may_miss=self.segment.copy_goes_on)
             with spooled(rows.schema, completed) as complete:
-                # Of a chain it is told whether its first key was new, not whether the row's own was.
+                # ``is_new`` of a chain is that of its first key, not of the key that the row has now.
                 self._merge_folded(complete, expected, by_operation=False)
 
     def _write_folded(self, rows: Spool, expected: Matches | None) -> None:
-        """Rows whose keys did not change, or with all their values: new ones alone need no search."""
-        if self.existence is not Existence.TOLD or self.segment.empties or expected is None or expected.held:
+        """Write folded rows without chains of key changes; they are appended if all of them are certainly new."""
+        if self.existence is not Existence.TRUSTED or self.segment.empties or expected is None or expected.held:
             self._merge_folded(rows, expected)
         elif expected.lacked:
-            self._add(rows, _alive)
+            self._add(rows, _not_deleted)
 
     def _merge_folded(self, rows: Spool, expected: Matches | None, *, by_operation: bool = True) -> None:
-        unknown = sum(_unknown(batch).num_rows for batch in rows.batches())
+        unknown = sum(_incomplete_rows(batch).num_rows for batch in rows.batches())
         if self.segment.empties:
-            if not self.segment.unfinished:
+            if not self.segment.copy_goes_on:
                 refuse_missing(unknown, self.shape)
-            self._replace(lambda: (_whole(_alive(batch)) for batch in rows.batches()))
+            self._replace(lambda: (_complete_rows(_not_deleted(batch)) for batch in rows.batches()))
             return
         if rows.rows == 0:
             return
-        if unknown and not self.segment.unfinished:
+        if unknown and not self.segment.copy_goes_on:
             self._refuse_unknown_of_missing_rows(rows)
         is_counted = expected is not None and self.existence is not Existence.UNKNOWN
         by_operation = by_operation and is_counted
@@ -169,12 +175,12 @@ class Changes:
             key_merge,
             self.shape,
             with_unknown=unknown > 0,
-            inserts_unknown=not self.segment.unfinished,
+            inserts_unknown=not self.segment.copy_goes_on,
             by_operation=by_operation,
             inserts_any=not by_operation or expected is None or expected.lacked > 0,
             bounds=bounds,
         )
-        # In the commit itself: a job that is killed right behind it leaves the comparison to the next one.
+        # The commit holds the expected counts: if the job is killed right after it, the next one compares them.
         commit = replace(self.commit, expected=expected) if is_counted else self.commit
         found = self.appliers.merge(self.table, rows, bounds, lambda dialect: merge(dialect=dialect), commit)
         if expected is not None and is_counted:
@@ -182,12 +188,12 @@ class Changes:
 
     def _refuse_unknown_of_missing_rows(self, rows: Spool) -> None:
         """Refuse rows with unknown columns that the lake does not hold: inserted, they would have nulls (I7)."""
-        with scratch_table(rows.schema, (_unknown(batch) for batch in rows.batches())) as source:
+        with scratch_table(rows.schema, (_incomplete_rows(batch) for batch in rows.batches())) as source:
             missing = self.table.query(missing_sql(same_key(self.shape)), source).read_all()
         refuse_missing(missing.column(0)[0].as_py(), self.shape)
 
-    def net(self) -> None:
-        """Changes of rows without a key: each takes away or adds one of several equal rows."""
+    def apply_row_deltas(self) -> None:
+        """Apply changes of rows without a key: each removes or adds one of several equal rows."""
         schema = self._schema(pa.field("net", pa.int32()))
         with spooled(schema, self.found.row_deltas(schema)) as rows:
             gone = sum(rows_that_go(batch).num_rows for batch in rows.batches())
@@ -199,7 +205,8 @@ class Changes:
                 self._exchange(rows)
 
     def _exchange(self, rows: Spool) -> None:
-        """Delete all equals of each row that loses some, and add those that stay again, in one commit."""
+        """For each distinct row of which some go: delete all equal rows, and add again those that stay, in one
+        commit."""
         going = self._schema(pa.field("net", pa.int32()), pa.field("number", pa.int64()))
         with scratch_table(going, numbered(rows)) as source:
             missing = self.table.query(keyless.missing_rows_sql(self.shape), source).read_all()
@@ -213,10 +220,10 @@ class Changes:
 
     @property
     def _by_executors(self) -> bool:
-        return self.found.is_whole and self.appliers.write_frame(self.found.volume)
+        return self.found.has_no_large_values and self.appliers.writes_by_executors(self.found.volume)
 
     def _add_frame(self, rows: DataFrame) -> None:
-        self.appliers.tell_frame(self.table, self.found.volume)
+        self.appliers.log_executors_write(self.table, self.found.volume)
         FrameWriter(self.table, self.shape, self.commit).add(rows, empties=self.segment.empties)
 
     def _add(self, rows: Spool, of: Callable[[pa.RecordBatch], pa.Table] = _as_table) -> None:
@@ -270,7 +277,7 @@ class Changes:
     def _unexpected(self, allowed: list[str]) -> TableError:
         table = self.shape.relation.table
         what = f"topic {self.shape.relation.topic} holds changes other than {' and '.join(allowed)} of table "
-        if self.segment.copies:
+        if self.segment.is_copied:
             return TableError(f"{what}{table.qualified_name} inside the copy of it", first=FIND_THE_WRITER)
         return TableError(
             f"{what}{table.qualified_name}, whose identity tells no rows apart", first=table.identity_full
@@ -281,14 +288,14 @@ class Changes:
         return TableError(f"table {name} loses {kinds} different rows that the lake does not hold often enough")
 
 
-def _unknown(batch: pa.RecordBatch) -> pa.Table:
+def _incomplete_rows(batch: pa.RecordBatch) -> pa.Table:
     return _as_table(batch.filter(pc.greater(pc.list_value_length(batch.column("unknown")), 0)))
 
 
-def _whole(rows: pa.Table) -> pa.Table:
-    """The rows that are known in all columns: all of them, but inside of a copy."""
+def _complete_rows(rows: pa.Table) -> pa.Table:
+    """The rows with no unknown column. Within a copy the others come again."""
     return rows.filter(pc.equal(pc.list_value_length(rows.column("unknown")), 0))
 
 
-def _alive(batch: pa.RecordBatch) -> pa.Table:
+def _not_deleted(batch: pa.RecordBatch) -> pa.Table:
     return _as_table(batch.filter(pc.not_equal(pc.struct_field(batch.column("change"), "op"), "d")))

@@ -24,7 +24,7 @@ from walbridge.spark_consumer.jvm.spark_progress import SparkProgress
 from walbridge.spark_consumer.kafka.change_reader import TableRecords, planned_records
 from walbridge.spark_consumer.kafka.copied_records import copied_records
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
-from walbridge.spark_consumer.plan.copy_from import CopyFrom
+from walbridge.spark_consumer.plan.pending_copy import PendingCopy
 from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
 
 POOL = "copies"
@@ -50,7 +50,7 @@ class CopyBuild:
     """
 
     def __init__(
-        self, spark: SparkSession, plan: Plan, copy: CopyFrom, write: Callable[[Callable[[], None]], TableHead]
+        self, spark: SparkSession, plan: Plan, copy: PendingCopy, write: Callable[[Callable[[], None]], TableHead]
     ) -> None:
         self.plan, self.copy = plan, copy
         self._spark, self._write = spark, write
@@ -121,7 +121,7 @@ class CopyBuilds:
         self._apply, self._progress = apply, SparkProgress(spark)
         self.running: CopyBuild | None = None
 
-    def begin(self, plan: Plan, copy: CopyFrom, relations: Relations) -> CopyBuild:
+    def begin(self, plan: Plan, copy: PendingCopy, relations: Relations) -> CopyBuild:
         """Start to write the copy, in a thread."""
         known = dict(relations)  # the job's own go on to grow
 

@@ -1,7 +1,7 @@
-"""Rows of a table without a key: how many equal ones go and come.
+"""Rows of a table without a key: which distinct rows are removed, and which are added.
 
-In: the net change of each distinct row, in slices. Out: the rows that lose some, the rows that come, and both as one
-merge takes them.
+In: each distinct row with its ``net``, in slices. Out: the rows of which some are removed, the rows that are added, and
+both together as one merge takes them.
 """
 
 from collections.abc import Iterator
@@ -13,18 +13,18 @@ from walbridge.spark_consumer.apply.arrow_spool import Spool
 
 
 def rows_that_go(batch: pa.RecordBatch) -> pa.Table:
-    """Each row of which the table loses some, once."""
+    """The distinct rows of which some are removed, each once."""
     return pa.Table.from_batches([batch.filter(pc.less(batch.column("net"), 0))])
 
 
 def rows_that_come(batch: pa.RecordBatch) -> pa.Table:
-    """Each row as often as the table gains it."""
+    """The rows that are added, each as often as it is added."""
     indices = [place for place, net in enumerate(batch.column("net").to_pylist()) for _ in range(net)]
     return pa.Table.from_batches([batch.take(pa.array(indices, pa.int64()))])
 
 
 def numbered(rows: Spool) -> Iterator[pa.Table]:
-    """The rows of which the table loses some, with a ``number`` each."""
+    """The distinct rows of which some are removed, each with a ``number``."""
     start = 0
     for batch in rows.batches():
         going = rows_that_go(batch)
@@ -33,7 +33,7 @@ def numbered(rows: Spool) -> Iterator[pa.Table]:
 
 
 def exchanged(rows: Spool, kept: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """What is ``gone`` with all its equals, and what is there afterwards: rows that come, and equals that are kept."""
+    """Rows marked ``gone``, whose equals are all deleted, and rows to add: new ones, and equals that stay."""
     for batch in rows.batches():
         yield _marked(rows_that_go(batch).drop_columns("net"), gone=True)
         yield _marked(rows_that_come(batch).drop_columns("net"), gone=False)

@@ -1,9 +1,9 @@
-"""Whether the lake holds the row of a change: what operations say of it, and whether the merge confirms that.
+"""Whether the lake holds the row of a change: operations tell, and the counts of a merge confirm it.
 
-In: folded rows, and what a merge found. Out: the rows to be expected, or a stop. The first event of a key in a
+In: folded rows, and the counts of a merge. Out: the counts to expect, or an error. The first event of a key in a
 segment is ``c`` exactly if the table held no such row before, as long as the table equals the source where the
-plan begins and every change comes (``TablePlan.follows_source``). So new rows need no search, and a merge that
-finds other rows shows that the table was not what the source was (I7).
+plan begins and every change comes (``TablePlan.follows_source``). So new rows are added without a search, and a merge
+with other counts shows that the table did not equal the source (I7).
 """
 
 from enum import Enum
@@ -16,17 +16,18 @@ from walbridge.spark_consumer.delta.commit import Matches
 
 
 class Existence(Enum):
-    """How far operations tell which rows the lake holds."""
+    """How far operations are relied on to tell which rows the lake holds."""
 
     UNKNOWN = "not at all: every row is searched for, and added where there is none"
-    COUNTED = "they should: every row is searched for, and it must come out so"
-    TOLD = "they do: where all rows are new they are added without a search"
+    VERIFIED = "every row is searched for, and the counts must be those that the operations tell"
+    TRUSTED = "rows that are new by their operations are added without a search"
 
 
 def expected_matches(rows: Spool) -> Matches | None:
-    """What the lake holds and lacks of folded rows. One that came and went within the segment is neither.
+    """How many of the folded rows the lake holds, and how many it lacks. A row that was inserted and deleted within the
+    segment counts as neither.
 
-    None where single rows were copied: that says what the source has, and nothing of the lake.
+    None where single rows were copied: a copied row does not tell whether the lake holds it.
     """
     held = lacked = 0
     for batch in rows.batches():
@@ -40,10 +41,10 @@ def expected_matches(rows: Spool) -> Matches | None:
 
 
 def refuse_other_matches(expected: Matches, found: Matches | None, table: str) -> None:
-    """Stop where a merge found other rows than it should have.
+    """Refuse counts of a merge that are not the expected ones.
 
     Raises:
-        TableError: the table was not what the source was.
+        TableError: the table did not equal the source.
     """
     if found == expected:
         return

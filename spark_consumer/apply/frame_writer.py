@@ -27,20 +27,21 @@ _OTHER_OPERATION = "walbridge: another operation"
 
 
 class OtherOperation(Exception):
-    """A row is of an operation that may not be among them."""
+    """A row has an operation that is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
-    """What the rows of a fold by key need; ``held``: rows that the table should hold."""
+class FoldSummary:
+    """What is asked of folded rows before executors write them."""
 
     needs_table: bool
-    """A key changed, or a value is not among the records."""
+    """Whether a row needs the table: its key changed, or it has an unknown column."""
     held: int
+    """How many rows the table should hold already."""
 
     @classmethod
-    def of(cls, rows: DataFrame) -> "Folded":
-        """Counted in one job, which also fills the cache of a frame that is held."""
+    def of(cls, rows: DataFrame) -> "FoldSummary":
+        """One Spark job counts all of it, and fills the cache of a persisted frame."""
         found = rows.agg(
             F.coalesce(F.bool_or(F.col("moved") | (F.size("unknown") > 0)), F.lit(False)),
             F.coalesce(F.sum(F.when(F.col("is_new"), 0).otherwise(1)), F.lit(0)),
@@ -48,13 +49,13 @@ class Folded:
         return cls(*found)
 
 
-def alive(rows: DataFrame) -> DataFrame:
-    """Those of folded rows that are not deleted."""
+def not_deleted(rows: DataFrame) -> DataFrame:
+    """The folded rows whose last operation is not a delete."""
     return rows.where(F.col("change.op") != "d")
 
 
 def of_operations(rows: DataFrame, allowed: Sequence[str]) -> DataFrame:
-    """The rows; reading one of another operation fails with ``OtherOperation`` in a ``FrameWriter``."""
+    """The same rows, checked when they are read: another operation fails as ``OtherOperation`` in a ``FrameWriter``."""
     op = F.col("change.op")
     checked = F.when(op.isin([*allowed]), op).otherwise(F.raise_error(F.lit(_OTHER_OPERATION)))
     return rows.withColumn("change", F.col("change").withField("op", checked))
@@ -69,7 +70,7 @@ class FrameWriter:
     commit: Commit
 
     def add(self, rows: DataFrame, *, empties: bool) -> None:
-        """Add them; the table holds nothing else then where the segment ``empties`` it.
+        """Append the rows; if the segment ``empties`` the table, it holds nothing else afterwards.
 
         Raises:
             ConcurrentCommit: another program committed to the table meanwhile.
@@ -79,8 +80,8 @@ class FrameWriter:
         if empties:
             self.table.overwrite(self._no_rows(), before)
             kill_point("apply:table-emptied")
-        # Before Spark's first commit: who goes on after a kill looks for Spark's commits only where the table says so.
-        self.table.expect_spark(before)
+        # Before Spark's first commit: after a kill its commits are looked for only on tables with this property.
+        self.table.mark_spark_writes(before)
         head = self.table.version
         try:
             append_by_spark(self.table, self._in_lake(rows), self.commit)
@@ -89,7 +90,7 @@ class FrameWriter:
                 raise OtherOperation from None
             raise
         if empties and self.table.version == head:
-            # Spark makes no commit of no rows, and nothing would say that the segment is done (I5).
+            # Spark makes no commit without rows, and nothing would say that the segment is done (I5).
             self.table.overwrite(self._no_rows(), self.commit)
 
     def _no_rows(self) -> pa.RecordBatchReader:

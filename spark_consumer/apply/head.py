@@ -3,13 +3,14 @@
 In: the commits since the plan's base version. Out: how many segments are done, or None: somebody
 else changed the table, it must go back to the base first. Pure.
 
-A segment is done by its data commit; a step towards a later segment says that those before it
-had nothing to commit. Taking them up again would give the table an old shape. A step for a segment
-that is done already is another job's, which has the same plan in work: Spark adds rows behind whatever
-it finds, so those of the segment may be there twice. Commits that change no data (OPTIMIZE) are
-skipped. A restore by this plan voids everything before it. A commit of a first segment that empties
-the table does so too where it overwrites; rows that executors add afterwards void nothing. A commit of
-which the driver lacks files is nobody's work, whatever it says.
+- A segment is done by its data commit. A commit for a later segment shows that the segments before it had nothing to
+  commit; applying them again would give the table an old shape.
+- A commit for a segment that is done already is of another job with the same plan in work. Spark appends behind
+  whatever it finds, so the segment's rows may be there twice: the table goes back to its base.
+- Commits that change no data (OPTIMIZE) are skipped.
+- A restore by this plan voids everything before it. So does an overwrite by a first segment that empties the table;
+  rows that executors append afterwards void nothing.
+- A commit with files that the driver lacks counts as another program's.
 """
 
 from collections.abc import Iterable
@@ -34,5 +35,5 @@ def segments_done(commits: Iterable[Commit], plan: str, *, first_empties: bool) 
 
 
 def is_untouched(commits: Iterable[Commit]) -> bool:
-    """Whether nobody wrote rows since the base, neither this plan nor another program; no doubt of what is there."""
+    """Whether nobody has written rows since the base, neither this plan nor another program."""
     return all(commit.plan is None and not commit.changes_data for commit in commits)

@@ -11,27 +11,27 @@ from walbridge.spark_consumer.apply.appliers import Appliers
 
 @dataclass(frozen=True)
 class JobLake:
-    """The same for all tables and plans of a job.
+    """The lake for all tables and plans of a job.
 
     Args:
-        pipeline: whose name each commit bears.
-        tells_all: the source tells all its changes, also those that came to it by replication.
-        appliers: delta-rs alone, unless others are given.
+        pipeline: its name, which each commit holds.
+        source_sends_all: whether the source sends all changes, also those that came to it by replication.
+        appliers: the engines; delta-rs alone unless given.
     """
 
     path: str
     pipeline: str
     storage_options: dict[str, str] = field(default_factory=dict)
-    tells_all: bool = True
+    source_sends_all: bool = True
     appliers: Appliers = field(default_factory=Appliers)
 
     def uri(self, path: str) -> str:
-        """Of a table's folder in the lake."""
+        """The URI of a table's folder in the lake."""
         return f"{self.path.rstrip('/')}/{path}"
 
 
 def job_lake(settings: Settings, spark: SparkSession) -> JobLake:
-    """By the job's settings."""
+    """The lake of a job, by its settings."""
     return JobLake(
         settings.lake.path.rstrip("/"),
         settings.name,

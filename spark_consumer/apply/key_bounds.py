@@ -1,11 +1,11 @@
-"""Where in a table the rows of a merge can be, so that files outside are not read.
+"""Bounds of the keys in a merge, so that files without such keys are not read.
 
-In: folded rows. Out: a condition on the lake's key columns that is true of every row which one of them can
-match: ranges of whole numbers and dates, torn apart at their largest gaps, and from the smallest to the largest
-text. What the log says of a file's columns then leaves it out; one that is left out wrongly would get its rows
-twice (I5), so nothing is said of other types, whose statistics leave NaN out or are cut off below a millisecond or a
-double's precision, nor of a column with a null, which may stand for ``infinity``. Spark is also told few values one by
-one: it then leaves out all other rows of a file before it sends them to the join.
+In: folded rows. Out: a condition on the lake's key columns that holds for every row which one of them can
+match: ranges of integers and dates, split at their largest gaps, or the range from the smallest to the largest text.
+The engine skips each file whose statistics rule the condition out. If it skipped a file wrongly, rows would be there
+twice (I5). So other types have no bounds: their statistics leave NaN out, or are cut off at a millisecond or at a
+double's precision. Nor has a column with a null, which may stand for ``infinity``. If there are few values, Spark also
+gets each of them, and drops all other rows of a file before the join.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,37 +21,37 @@ from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape
 
 RANGES_MAX = 16
-"""Of one column: each is compared with each file's bounds."""
+"""Ranges of one column: each is compared with each file's bounds."""
 TEXT_BYTES_MAX = 256
-"""Longer texts would stand in the condition."""
+"""A column with a longer text at either end has no bounds, since the condition would hold it."""
 VALUES_MAX = 5_000
-"""Of one column, told one by one: reading the condition costs Spark some microseconds for each."""
+"""Values of one column that are listed: parsing the condition costs Spark some microseconds for each."""
 LIST_CHARACTERS_MAX = 2**18
-"""Of all of them."""
+"""Length of such a list."""
 
 
 class _ColumnBounds(Protocol):
-    """What is known of one column so far."""
+    """The bounds of one key column."""
 
     def widen(self, values: pa.Array) -> bool:
-        """Hold these values, too; False where nothing can be said any more."""
+        """Include these values; False if the column can have no bounds any more."""
 
     def condition(self, name: str, dialect: Dialect) -> str:
-        """In SQL."""
+        """The condition in SQL."""
 
     def overlap(self, lows: pa.Array, highs: pa.Array) -> pa.Array:
-        """Which files, with these bounds, may hold one of the values; null where nobody knows."""
+        """Which of the files with these bounds may hold one of the values; null where that is unknown."""
 
 
 @dataclass(frozen=True)
 class KeyBounds:
-    """By the name that a key column has in the lake."""
+    """The bounds of all key columns that have some, by the column's name in the lake."""
 
     columns: Mapping[str, _ColumnBounds]
 
     @classmethod
     def of(cls, batches: Iterable[pa.RecordBatch], shape: TableShape) -> "KeyBounds":
-        """Of folded rows."""
+        """The bounds of folded rows."""
         found: dict[int, _ColumnBounds] = {}
         for place in shape.key_places:
             codec = shape.columns[place].column_type.codec
@@ -69,12 +69,12 @@ class KeyBounds:
         return cls({} if is_empty else {shape.lake_names[place]: bounds for place, bounds in found.items()})
 
     def condition(self, dialect: Dialect = DELTA_RS) -> str:
-        """In SQL, over ``target``; empty where nothing can be said."""
+        """The condition in SQL, on ``target``; empty without bounds."""
         terms = (of.condition(f"target.{dialect.quoted(name)}", dialect) for name, of in self.columns.items())
         return " AND ".join(terms)
 
     def files_within(self, files: pa.Table) -> pa.Table:
-        """Of ``LakeTable.file_statistics`` those that may hold one of the rows."""
+        """The rows of ``LakeTable.file_statistics`` whose files may hold one of the keys."""
         for name, bounds in self.columns.items():
             if f"min.{name}" in files.column_names:
                 may = bounds.overlap(files[f"min.{name}"], files[f"max.{name}"])
@@ -84,7 +84,7 @@ class KeyBounds:
 
 @dataclass
 class _Numbers:
-    """Ranges in order, apart from each other. Dates are numbers of days."""
+    """Sorted ranges that do not overlap. Dates are numbers of days."""
 
     is_date: bool
     ranges: list[tuple[int, int]] = field(default_factory=list)
@@ -116,7 +116,7 @@ class _Numbers:
 
 
 def _ranges(found: Any) -> list[tuple[int, int]]:
-    """Of numbers in order, torn apart at the largest gaps."""
+    """Ranges over sorted numbers, split at their largest gaps."""
     gaps = found[1:].astype(np.uint64) - found[:-1].astype(np.uint64)  # which may be larger than any signed number
     ends = np.sort(np.argsort(gaps)[max(len(gaps) - RANGES_MAX + 1, 0) :])
     lows, highs = found[[0, *(ends + 1)]], found[[*ends, len(found) - 1]]
@@ -124,7 +124,7 @@ def _ranges(found: Any) -> list[tuple[int, int]]:
 
 
 def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """In order and without overlaps; the smallest gaps are closed until there are no more than ``RANGES_MAX``."""
+    """The ranges sorted and without overlaps, merged over the smallest gaps until there are ``RANGES_MAX`` at most."""
     apart: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if apart and low <= apart[-1][1]:
@@ -139,7 +139,7 @@ def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @dataclass
 class _Texts:
-    """From the smallest to the largest, in the order of code points, which is that of UTF-8."""
+    """The smallest and the largest text, in the order of code points, which is that of UTF-8."""
 
     ends: tuple[str, str] = ("", "")
     is_empty: bool = True
@@ -162,18 +162,18 @@ class _Texts:
 
 @dataclass
 class _Few:
-    """The values themselves, as long as they are few; None: they are not."""
+    """The values themselves as long as they are few; ``values`` is None once there are more."""
 
     values: set[Any] | None = field(default_factory=set)
 
     def add(self, values: Any) -> None:
-        """Hold these, too: an array of Arrow or NumPy."""
+        """Include these values, an array of Arrow or NumPy."""
         if self.values is not None:
             found = self.values | {*values.tolist()} if len(values) <= VALUES_MAX else ()
             self.values = {*found} if 0 < len(found) <= VALUES_MAX else None
 
     def condition(self, name: str, sql: Callable[[Any], str], dialect: Dialect) -> str:
-        """Behind what is said of the column; empty where nothing is to be added."""
+        """SQL to append to the column's condition; empty where the values are many or the engine gains nothing."""
         if self.values is None or not dialect.looks_up_lists:
             return ""
         listed = ", ".join(map(sql, sorted(self.values)))

@@ -1,4 +1,4 @@
-"""The SQL of merges: which lake row a folded row means, and what becomes of it.
+"""The SQL of merges: which row of the lake a folded row matches, and what becomes of it.
 
 In: a table's shape. Out: conditions and assignments for delta-rs or for Spark, where ``source`` holds columns
 by place, ``change`` and ``unknown``, and ``target`` is the lake table.
@@ -24,13 +24,13 @@ _FLOATS = frozenset({"float", "double"})
 
 
 def same_key(shape: TableShape, dialect: Dialect = DELTA_RS) -> str:
-    """A folded row and the lake's row have the same key."""
+    """SQL: a folded row and the lake's row have the same key."""
     columns = {place: f"source.{place_name(place)}" for place in shape.key_places}
     return _same_key(shape, columns, "source.change['key_text']", dialect)
 
 
 def same_first_key(shape: TableShape) -> str:
-    """The lake's row is the one that the folded row's chain of key changes began with."""
+    """SQL: the lake's row has the first key of the folded row's chain of key changes."""
     first_keys = {place: f"source.{first_key_name(place)}" for place in shape.key_places}
     return _same_key(shape, first_keys, "source.first_key_text", DELTA_RS)
 
@@ -61,11 +61,17 @@ def key_merge(
     bounds: KeyBounds | None = None,
     dialect: Dialect = DELTA_RS,
 ) -> Merge:
-    """Folded rows into a table with a key. Without ``inserts_unknown`` a row that neither they nor the table
-    know whole is left out. ``by_operation``: so are new rows that the table holds, and others that it lacks, so that
-    one of each does not look like none when they are counted. ``inserts_any``: there are such as would be added, else
-    nothing is said of these: a join that keeps rows without a partner costs Spark several times as much. ``bounds``:
-    where the lake's rows can be at all."""
+    """The MERGE of folded rows into a table with a key.
+
+    Args:
+        with_unknown: some rows have unknown columns, which keep the table's values.
+        inserts_unknown: insert a row with unknown columns that the table lacks; False: skip it.
+        by_operation: only insert rows that are new by their operation, and only update others. Otherwise a new row that
+            the table holds, and an old one that it lacks, would give the expected counts together.
+        inserts_any: there are rows to insert. If not, the clause is left out: a join that keeps rows without a match
+            costs Spark several times as much.
+        bounds: the bounds of the keys.
+    """
     inserts = _values(shape, dialect)
     updates = dict(inserts)
     if with_unknown:
@@ -90,7 +96,7 @@ def key_merge(
 
 
 def keyless_merge(shape: TableShape, same_row: str) -> Merge:
-    """Rows marked ``gone`` take all their equals out of the lake; the others are added."""
+    """The MERGE for a table without a key: rows marked ``gone`` delete all equal rows, the others are inserted."""
     return Merge(
         condition=f"source.gone AND {same_row}",
         delete_when="source.gone",

@@ -1,13 +1,12 @@
-"""Give a table the shape of a segment: ADD COLUMN in place, anything else by a rewrite.
+"""Gives a table the shape of a segment: ADD COLUMN in place, anything else by a rewrite.
 
-In: a table at its head, the shape that the next segment needs. Out: the table in that shape, old
-values kept, new columns in old rows null, or what the source has there. Column and values are one
-commit, so that repeating it changes nothing (I5). Values that stand as texts in our struct are under
-their column's name, so they follow its rename and go with it; where their column is a text from now on,
-they are values of it.
+In: a table at its head, the shape that the next segment needs. Out: the table in that shape. Old values stay; a new
+column is null in old rows, or has the value that older rows have in the source. A column and its values are one
+commit, so that repeating it changes nothing (I5). Exceptional texts in our struct are stored by the column's name: they
+are renamed and removed with their column, and become values of it where the column is text from now on.
 
-A value that older rows have is right for every row that is there: ADD COLUMN locks the table, so what was written
-before it was committed before it, and what is written after it comes behind the barrier that begins the shape (I8).
+All rows that are in the table get the value of an added column, and that is right: ADD COLUMN locks the table, so what
+was written before it was committed before it, and what is written after it comes behind the ``shape`` barrier (I8).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +55,7 @@ def reshape(
 
 
 def _key_columns(shape: TableShape) -> list[tuple[str, bool]]:
-    """By name, and whether its values may be texts in our struct."""
+    """The name of each key column, and whether it may have exceptional texts."""
     columns = [shape.columns[place] for place in shape.key_places]
     return [(each.name, each.column_type.may_be_exceptional) for each in columns]
 
@@ -81,7 +80,7 @@ def _rewrite(
     new = {field.name: str(field.metadata["pg.name"]) for field, origin in columns if origin is None}
     values = {name: older[name].value for name in new if name in older}
     texts = {new[name]: text for name in values if (text := older[name].text) is not None}
-    spark = appliers.rewrites(table)
+    spark = appliers.session_for_rewrite(table)
     rewrite = Rewrite(columns, STRUCT, values, renames, into_text, texts)
     is_spark_able = takes_types(table, rewrite.fields) and prints_as_postgres(table, into_text)
     if spark is not None and is_spark_able:
@@ -96,7 +95,7 @@ def _rewrite(
 
 
 def _selected(name: str, into_text: Mapping[str, str]) -> str:
-    """A column of the table; one that becomes a text as Postgres prints it, with all digits of its scale."""
+    """SQL of an old column; a decimal that becomes text is printed as Postgres does, with all digits of its scale."""
     column = DELTA_RS.quoted(name)
     if name not in into_text:
         return column
@@ -104,7 +103,7 @@ def _selected(name: str, into_text: Mapping[str, str]) -> str:
 
 
 def _text_of(name: str) -> str:
-    """The text of a value that its column cannot hold, by the column's name in Postgres."""
+    """SQL of a column's exceptional text, by the column's name in Postgres."""
     return f"map_extract({DELTA_RS.quoted(LAKE_STRUCT)}['exceptional'], {DELTA_RS.literal(name)})[1]"
 
 
@@ -122,7 +121,8 @@ def _rewritten(rows: pa.RecordBatchReader, rewrite: Rewrite, schema: pa.Schema) 
 
 
 def _with_texts(struct: pa.StructArray, renames: Mapping[str, str], came: Mapping[str, str]) -> pa.StructArray:
-    """Our struct: texts under the columns' new names, without those of columns that are gone, with those that came."""
+    """Our struct, with texts under the columns' new names: those of dropped columns removed, those in ``came``
+    added."""
     fields = list(struct.type)
     values = {field.name: pc.struct_field(struct, field.name) for field in fields}
     texts = values["exceptional"]
@@ -137,7 +137,7 @@ def _with_texts(struct: pa.StructArray, renames: Mapping[str, str], came: Mappin
 
 
 def _refuse_stale_key_text(table: LakeTable, before: TableShape, shape: TableShape) -> None:
-    """Refuse a new key where a row has a text for a key column: old rows keep the key text of the old key."""
+    """Refuse a new key where a row has an exceptional text in a key column: its ``key_text`` is that of the old key."""
     if not before.has_exceptional_key and not shape.has_exceptional_key:
         return
     affected = [f"{DELTA_RS.quoted(LAKE_STRUCT)}['key_text'] IS NOT NULL"]
@@ -147,7 +147,7 @@ def _refuse_stale_key_text(table: LakeTable, before: TableShape, shape: TableSha
 
 
 def _refuse_zoned_texts(table: LakeTable, columns: Sequence[str], table_name: str) -> None:
-    """Refuse texts of years that no timestamp holds: they are printed with the zone that came or went."""
+    """Refuse texts of years that no timestamp holds: they are printed with a time zone, or without one now."""
     affected = [f"coalesce({_text_of(name)}, 'infinity') NOT IN ('infinity', '-infinity')" for name in columns]
     what = f"columns {', '.join(columns)} of table {table_name} got or lost their time zone, and hold years beyond 9999"
     _refuse_rows(table, affected, what)

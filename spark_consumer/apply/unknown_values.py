@@ -1,7 +1,7 @@
-"""Columns that no event of a segment knows: their values stand in the lake (I6).
+"""Completes folded rows with the lake's values of columns that no event of the segment holds (I6).
 
 In: folded rows with the places of their unknown columns, and the table as it was before the segment.
-Out: the same rows, whole. A row's values stand under the key that its chain of key changes began with
+Out: the same rows, complete. The values are in the lake's row with the first key of the row's chain of key changes
 (``fold/key_changes.py``): nothing in the chain wrote that column, so the lake's value is the newest.
 """
 
@@ -24,10 +24,10 @@ from walbridge.spark_consumer.fold.shape import TableShape
 def complete_unknown(
     table: LakeTable | None, folded: Spool, shape: TableShape, *, may_miss: bool = False
 ) -> Iterator[pa.Table]:
-    """The folded rows, columns that are still unknown taken from the lake's row of the chain's first key.
+    """The folded rows; unknown columns have the values of the lake's row with the chain's first key.
 
     Args:
-        may_miss: rows without one are left out. They come again: a copy goes on.
+        may_miss: rows for which the lake has none are skipped: a copy goes on, in which they come again.
 
     Raises:
         TableError: the lake has no such row (I7).
@@ -49,7 +49,7 @@ def complete_unknown(
 
 
 def refuse_missing(rows: int, shape: TableShape) -> None:
-    """Stop where changed rows are not in the lake and their values not in the topic.
+    """Refuse changed rows that have unknown columns and are not in the lake.
 
     Raises:
         TableError: there are such rows.

@@ -35,15 +35,16 @@ def arrow_schema(fields: Sequence[LakeField]) -> pa.Schema:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """What becomes of a table's columns, and of the texts in our struct, where all its rows are written anew.
+    """How all rows of a table are rewritten: its columns, and the exceptional texts in our struct.
 
     Args:
-        columns: each new one with the old one's name, None where rows have what ``values`` has for it, or null.
+        columns: each new column with the name of the old one that it comes from. None for an added column: all rows
+            have its value in ``values``, or null.
         struct: our own column, which comes last.
-        renames: names of columns in Postgres, as they were and as they are, of those that stay.
-        into_text: decimals of the table that are to be texts, each with its name in Postgres; their other texts, such
+        renames: old and new Postgres names of the columns that stay.
+        into_text: names of decimals that become text, each with its Postgres name; their exceptional texts, such
             as NaN, become values.
-        texts: what all rows get among the texts of ``struct``, by the column's name in Postgres.
+        texts: exceptional texts that all rows get in ``struct``, by the column's Postgres name.
     """
 
     columns: Sequence[tuple[LakeField, str | None]]
@@ -60,5 +61,5 @@ class Rewrite:
 
     @property
     def added(self) -> list[LakeField]:
-        """Those that come from no old one."""
+        """The new columns that come from no old one."""
         return [field for field, origin in self.columns if origin is None]

@@ -1,7 +1,8 @@
 """What a commit to a lake table says of itself, whichever engine makes it.
 
-In: the plan and segment that it belongs to, what a merge should find. Out: properties for delta-rs, user metadata for
-Spark; and the same again from a table's history. So a restarted job knows its own work from anybody else's (I5).
+In: the plan and segment that it belongs to, the expected counts of a merge. Out: commit properties for delta-rs, user
+metadata for Spark; and the same read back from a table's history. So a restarted job tells its own commits from others
+(I5).
 """
 
 import json
@@ -23,20 +24,20 @@ Json = Any
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """How many rows of a merge the table held, and how many it lacked and was given."""
+    """Counts of a merge: ``held``, the rows that matched one of the table; ``lacked``, the rows that were inserted."""
 
     held: int
     lacked: int
 
     @classmethod
     def of(cls, metrics: Mapping[str, int]) -> "Matches":
-        """As delta-rs counted them."""
+        """From the metrics of delta-rs."""
         held = metrics["num_target_rows_updated"] + metrics["num_target_rows_deleted"]
         return cls(held, metrics["num_target_rows_inserted"])
 
     @classmethod
     def of_spark(cls, metrics: Mapping[str, str]) -> "Matches":
-        """As Spark counted them."""
+        """From the metrics of Spark."""
         held = int(metrics["numTargetRowsUpdated"]) + int(metrics["numTargetRowsDeleted"])
         return cls(held, int(metrics["numTargetRowsInserted"]))
 
@@ -47,8 +48,8 @@ class Commit:
 
     ``step`` is DATA on the one commit that completes ``segment``, which also carries the
     transaction; other steps (create, shape, restore) prepare for it. ``overwrites``: the table holds
-    nothing that was there before. ``expected``: what a merge should find; ``found``: what it found.
-    Both stand in the log, so that whoever goes on after a crash can compare them. ``is_lost``: it was made
+    nothing that was there before. ``expected``, ``found``: the counts that a merge should have, and those that it
+    had. Both are in the log, so that they can be compared after a crash. ``is_lost``: the commit was made
     ``by_spark``, and the driver lacks a file of it.
     """
 
@@ -66,17 +67,17 @@ class Commit:
     is_lost: bool = False
 
     def properties(self) -> CommitProperties:
-        """For delta-rs."""
+        """The commit's properties for delta-rs."""
         done = [Transaction(self.app_id, self.txn_version)] if self.step == DATA else []
-        return CommitProperties(custom_metadata=self._said(), app_transactions=done, max_commit_retries=0)
+        return CommitProperties(custom_metadata=self._metadata(), app_transactions=done, max_commit_retries=0)
 
     def user_metadata(self) -> str:
-        """For Spark. A transaction of Delta's own would outlive a restore, and Spark would then skip the same commit
-        when it comes again, without a word."""
+        """The commit's user metadata for Spark. A transaction of Delta's own would outlive a restore, and Spark would
+        then silently skip the same commit when it is made again."""
         done = {APP: self.app_id, TRANSACTION: self.txn_version} if self.step == DATA else {}
-        return json.dumps(self._said() | done)
+        return json.dumps(self._metadata() | done)
 
-    def _said(self) -> dict[str, Json]:
+    def _metadata(self) -> dict[str, Json]:
         said = {PLAN: self.plan, SEGMENT: self.segment, STEP: self.step}
         if self.expected is not None:
             said |= {HELD: self.expected.held, LACKED: self.expected.lacked}
@@ -84,7 +85,7 @@ class Commit:
 
     @classmethod
     def of(cls, entry: Mapping[str, Json]) -> "Commit":
-        """As a table's history tells it, whichever engine made it."""
+        """A commit read from an entry of a table's history, whichever engine made it."""
         of_spark = _user_metadata(entry)
         said, metrics = of_spark or entry, entry.get("operationMetrics", {})
         found = Matches.of_spark if of_spark else Matches.of
@@ -104,7 +105,7 @@ class Commit:
 
 
 def _user_metadata(entry: Mapping[str, Json]) -> Mapping[str, Json]:
-    """What our own commits by Spark say there; empty for any other."""
+    """The user metadata of a commit that we made by Spark; empty for any other commit."""
     with suppress(ValueError):
         said = json.loads(entry.get("userMetadata") or "{}")
         if isinstance(said, dict) and PLAN in said:

@@ -8,22 +8,23 @@ class Dialect:
     """One engine's SQL."""
 
     quote: str
-    """Around identifiers; doubled inside."""
+    """The quote around identifiers; it is doubled inside them."""
     text: str
-    """The type of texts."""
+    """The name of the text type."""
     contains: str
-    """The function that looks a value up in an array."""
+    """The function that tells whether an array contains a value."""
     has_escapes: bool
-    """Whether a backslash means something inside of a text."""
+    """Whether a backslash in a literal is an escape."""
     looks_up_lists: bool
-    """Whether a long list of values in the condition of a join saves work: it is a hash set, asked before the join."""
+    """Whether a long IN list in a join's condition saves work: the engine makes a hash set of it, and filters before
+    the join."""
 
     def quoted(self, name: str) -> str:
-        """An identifier."""
+        """The name as an identifier."""
         return self.quote + name.replace(self.quote, 2 * self.quote) + self.quote
 
     def literal(self, text: str) -> str:
-        """A text."""
+        """The text as a literal."""
         if self.has_escapes:
             return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
         return "'" + text.replace("'", "''") + "'"

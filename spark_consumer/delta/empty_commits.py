@@ -1,9 +1,9 @@
-"""Commits that a power cut left as files of no bytes.
+"""Finds commits that a power cut left as empty files.
 
 In: where a table is, and the version that is to be read or written on. Out: nothing, or the error that names those
 commits. Delta takes a commit without an action for one that changed nothing: the table has its version, and lacks its
-rows (I8). An object store has an object whole or not at all; of a folder a listing of the log tells the sizes of all
-files at once. Only commits behind the newest checkpoint count: what stands before it no reader looks at.
+rows (I8). An object store keeps an object whole or not at all, so only folders are looked at: one listing of the log
+tells the sizes of all files. Only commits after the newest checkpoint count, since readers read no earlier ones.
 """
 
 import json
@@ -23,11 +23,12 @@ from walbridge.spark_consumer.delta.maintenance.log_files import (
     files_in,
 )
 from walbridge.spark_consumer.delta.table_faults import DAMAGED_LOG, DamagedTable
-from walbridge.spark_consumer.errors import sorted_error
+from walbridge.spark_consumer.errors import classified_error
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
 
 LOOKED_AT_MAX = 100
-"""Commits behind a checkpoint, one by one: a job of ours makes one each twenty."""
+"""Up to so many commits after a checkpoint are looked at one by one. Our job makes a checkpoint every twenty
+commits."""
 
 
 def refuse_empty_commits(uri: str, version: int) -> None:
@@ -45,10 +46,9 @@ def refuse_empty_commits(uri: str, version: int) -> None:
 
 
 def _is_whole(folder: Path, version: int) -> bool:
-    """Whether no commit is empty that stands behind the checkpoint which the log names: a newer one needs no others.
+    """Whether no commit after the checkpoint in ``_last_checkpoint`` is empty. False also if that cannot be told.
 
-    Where that cannot be told, a listing tells. It takes as long as the log is, and there is a look at each table of
-    each plan.
+    It is quicker than a listing, which takes the longer the longer the log is: each plan asks this for each table.
     """
     log = folder / LOG
     with suppress(OSError, ValueError, KeyError, TypeError):
@@ -60,7 +60,7 @@ def _is_whole(folder: Path, version: int) -> bool:
 
 
 def refuse_to_readers(lake: str, entry: TableEntry) -> None:
-    """The same of a table as a published row names it.
+    """Refuse a table as a published row names it, if a commit that it needs is empty.
 
     Raises:
         OperatorError: a copy of the table is the remedy; or its log cannot be listed.
@@ -73,7 +73,7 @@ def refuse_to_readers(lake: str, entry: TableEntry) -> None:
             remedy=f"copy it again: {copy_command(entry.qualified_name)}",
         ) from None
     except OSError as error:
-        found = sorted_error(error)
+        found = classified_error(error)
         raise (_unlisted(entry) if found is error else found) from error
 
 
@@ -85,7 +85,7 @@ def _unlisted(entry: TableEntry) -> OperatorError:
 
 
 def empty_commits(versions: Sequence[int]) -> str:
-    """Which they are, and what that means."""
+    """Words for empty commits: which they are, and what is lost."""
     numbers = ", ".join(map(str, versions))
     which = f"commit {numbers} is" if len(versions) == 1 else f"commits {numbers} are"
     return f"{which} empty, so what changed there is lost"

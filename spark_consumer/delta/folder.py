@@ -34,10 +34,10 @@ def put_object(lake: str, path: str, content: bytes, storage_options: dict[str, 
 
 
 def delete_folder(lake: str, path: str, storage_options: dict[str, str]) -> None:
-    """Delete it.
+    """Delete a folder of the lake, which may be gone already.
 
     Raises:
-        DeltaError, OSError: some of it is still there, or whether it is cannot be seen.
+        DeltaError, OSError: some of it may still be there.
     """
     uri = f"{lake}/{path}"
     folder = local_folder(uri)

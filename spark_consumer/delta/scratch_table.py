@@ -1,4 +1,4 @@
-"""A table that lives as long as one question."""
+"""A temporary table for one query."""
 
 import tempfile
 from collections.abc import Iterable, Iterator

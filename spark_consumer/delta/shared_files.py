@@ -1,9 +1,9 @@
-"""What executors wrote into a table's folder, as the driver sees it.
+"""Finds files that executors wrote, and that the driver does not see.
 
-In: a table's folder, and commits that Spark made there. Out: files that a commit names and that are not in front of the
-driver. An executor has written those to a folder of the same name on a disk of its own: one that came after the job had
-tried its executors (``jvm/shared_folder.py``), or whose mount is gone. The driver makes the commit, and tells nobody.
-What lies on an object store everybody sees.
+In: a table's folder, and commits that Spark made there. Out: files that a commit names and that the driver lacks. An
+executor has written those to a folder of the same name on its own disk: it came after the job had tried its executors
+(``jvm/shared_folder.py``), or has lost its mount. The driver commits without looking for the files. On an object store
+all programs see the same files.
 """
 
 import json
@@ -36,7 +36,7 @@ def lost_files(uri: str, version: int) -> list[str]:
 
 
 def lost_since(uri: str, version: int) -> list[str]:
-    """The same of all commits after a version."""
+    """``lost_files`` of all commits after a version."""
     found: list[str] = []
     with suppress(FileNotFoundError):
         while True:
@@ -45,21 +45,21 @@ def lost_since(uri: str, version: int) -> list[str]:
     return found
 
 
-def are_all_there(uris: Iterable[str]) -> bool:
+def driver_has_all(uris: Iterable[str]) -> bool:
     """Whether the driver has all of a table's data files."""
     return all(folder is None or folder.exists() for folder in map(local_folder, uris))
 
 
-def seen_by_driver(uri: str, commits: Sequence[Commit]) -> list[Commit]:
-    """The same commits; those of Spark's of which a file is lost say so."""
+def with_lost_files_marked(uri: str, commits: Sequence[Commit]) -> list[Commit]:
+    """The same commits; those by Spark of which the driver lacks a file have ``is_lost``."""
     return [replace(each, is_lost=each.by_spark and bool(lost_files(uri, each.version))) for each in commits]
 
 
-def drop_lost_hint(uri: str) -> bool:
-    """Delete the name of the newest checkpoint where there is no such file; whether that was so.
+def delete_dangling_checkpoint_hint(uri: str) -> bool:
+    """Delete ``_last_checkpoint`` if the checkpoint that it names does not exist; returns whether it was deleted.
 
-    Delta has an executor write the checkpoint, and the driver name it. Without the name readers look for themselves;
-    with one that leads nowhere they do not open the table.
+    Delta has an executor write the checkpoint, and the driver name it. Without the name readers search for a
+    checkpoint; with the name of a missing one they fail to open the table.
     """
     folder = local_folder(uri)
     if folder is None:

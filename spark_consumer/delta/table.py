@@ -4,8 +4,8 @@ In: a URI, Arrow batches, SQL conditions. Out: commits, each at exactly the vers
 its handle was loaded at: ``max_commit_retries=0`` makes a commit put-if-absent, so another writer
 is noticed and nothing is merged over what was not seen (I5).
 
-Every commit says what made it (``Commit``), which is how a restarted job knows its own work from
-anybody else's. The last commit of a segment also carries the Delta transaction of the plan.
+Every commit says what made it (``Commit``), by which a restarted job tells its own commits from
+others. The last commit of a segment also carries the Delta transaction of the plan.
 Delta-rs does not skip a transaction that a table already has; ``head.py`` does.
 """
 
@@ -22,7 +22,7 @@ from walbridge.spark_consumer.delta.columns import LakeField, delta_schema
 from walbridge.spark_consumer.delta.commit import Commit, Matches
 from walbridge.spark_consumer.delta.empty_commits import refuse_empty_commits
 from walbridge.spark_consumer.delta.opening import table_if_any
-from walbridge.spark_consumer.delta.shared_files import drop_lost_hint
+from walbridge.spark_consumer.delta.shared_files import delete_dangling_checkpoint_hint
 from walbridge.spark_consumer.delta.table_faults import (
     ConcurrentCommit,
     DamagedTable,
@@ -33,7 +33,7 @@ from walbridge.spark_consumer.delta.table_features import (
     constraints,
     refuse_unwritable,
 )
-from walbridge.spark_consumer.errors import sorted_error
+from walbridge.spark_consumer.errors import classified_error
 
 RETENTION_DAYS = 9
 """How long log entries and removed files stay: longer than the 8 days that ``cut_retention_hours`` allows."""
@@ -41,21 +41,21 @@ PROPERTIES: Mapping[str, str] = {
     "delta.logRetentionDuration": f"interval {RETENTION_DAYS} days",
     "delta.deletedFileRetentionDuration": f"interval {RETENTION_DAYS} days",
     "delta.checkpointInterval": "20",
-    # A commit would delete what was written long ago, also where it was replaced just now and a published row names
-    # it (I8): maintenance.py does it, once no kept row does.
+    # A commit would delete old log entries by their age, also those that a published row needs (I8). Maintenance
+    # deletes them once no kept row does.
     "delta.enableExpiredLogCleanup": "false",
 }
 VECTORS = "delta.enableDeletionVectors"
 """Set on a table that Spark has written to."""
 BY_SPARK = "walbridge.spark"
-"""Set on a table before Spark appends to it: only then are its commits looked at for Spark's."""
+"""Set on a table before Spark appends to it: only the history of such tables is searched for Spark's commits."""
 SPARK_COMMITS = 8
-"""Newest ones of a table that Spark writes to, which are looked at for a transaction."""
+"""How many of the newest commits are searched for a transaction, on a table that Spark writes to."""
 
 _SESSION = {"datafusion.execution.parquet.schema_force_view_types": "false"}
 """View types do not cast to their plain ones everywhere in Arrow."""
 _WITHOUT_BOUNDS = {"datafusion.optimizer.enable_dynamic_filter_pushdown": "false"}
-"""Switched off: a join would skip files outside its keys' bounds, and a file's bounds leave NaN out."""
+"""With this filter a join skips files outside the bounds of its keys, and a file's bounds leave NaN out."""
 
 
 def _newest_transaction(*found: int | None) -> int | None:
@@ -63,13 +63,13 @@ def _newest_transaction(*found: int | None) -> int | None:
 
 
 def has_vectors(delta: DeltaTable) -> bool:
-    """Whether rows of a table may be marked as deleted beside their file, by whomever."""
+    """Whether the table may have deletion vectors, whichever program made them."""
     return "deletionVectors" in (delta.protocol().reader_features or ())
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A MERGE of ``source`` into ``target``: conditions in SQL, None leaves the clause out."""
+    """A MERGE of ``source`` into ``target``. Conditions are SQL; None leaves the clause out."""
 
     condition: str
     delete_when: str | None = None
@@ -89,18 +89,18 @@ class LakeTable:
 
     @classmethod
     def open(cls, uri: str, storage_options: dict[str, str]) -> "LakeTable | None":
-        """The table at its newest version, None where there is certainly none.
+        """The table at its newest version; None if there is certainly none.
 
         Raises:
-            DamagedTable: there is one, whose log cannot be followed.
-            TableError: there is one, on which another program set what delta-rs cannot write.
+            DamagedTable: the table's log cannot be followed.
+            TableError: another program set a feature on the table that delta-rs cannot write.
         """
         try:
             delta = table_if_any(uri, storage_options)
         except (DeltaError, DamagedTable) as error:
-            if drop_lost_hint(uri):
+            if delete_dangling_checkpoint_hint(uri):
                 return cls.open(uri, storage_options)
-            found = sorted_error(error)
+            found = classified_error(error)
             if found is error:
                 raise
             raise found from error
@@ -140,13 +140,13 @@ class LakeTable:
         return [LakeField(field["name"], field["type"], field["metadata"]) for field in found]
 
     def transaction_version(self, app_id: str) -> int | None:
-        """The newest transaction of an application, None without one."""
+        """The newest Delta transaction of an application; None without one."""
         return _newest_transaction(
             self._delta.transaction_version(app_id), self._spark_transaction(app_id, self.version)
         )
 
     def transaction_version_at(self, version: int, app_id: str) -> int | None:
-        """The same as of an older version: a restore leaves transactions in the log.
+        """The newest transaction of an application at an older version: a restore leaves later ones in the log.
 
         Raises:
             VersionGone: its log entries are not there any more.
@@ -159,7 +159,8 @@ class LakeTable:
         return _newest_transaction(old.transaction_version(app_id), self._spark_transaction(app_id, version))
 
     def _spark_transaction(self, app_id: str, version: int) -> int | None:
-        """The newest that Spark's commits name, up to a version. Only a handle at the newest one numbers them right."""
+        """The newest transaction in Spark's commits up to a version. Only a handle at the newest version numbers them
+        right."""
         if not (has_vectors(self._delta) or self._is_written_by_spark):
             return None
         commits = self.commits(SPARK_COMMITS + self.version - version)
@@ -178,7 +179,7 @@ class LakeTable:
             write_deltalake(self._delta, rows, mode="append", commit_properties=commit.properties())
 
     def overwrite(self, rows: pa.RecordBatchReader, commit: Commit) -> None:
-        """Hold these rows and nothing else, in their schema."""
+        """Replace all rows by these, and the schema by theirs."""
         with commit_errors(self.uri, self._delta):
             write_deltalake(
                 self._delta,
@@ -189,7 +190,7 @@ class LakeTable:
             )
 
     def merge(self, merge: Merge, source: pa.RecordBatchReader, commit: Commit) -> Matches:
-        """One MERGE; returns what it found."""
+        """One MERGE; returns its counts."""
         with commit_errors(self.uri, self._delta):
             builder = self._delta.merge(
                 source,
@@ -228,8 +229,9 @@ class LakeTable:
             self._delta.alter.set_column_metadata(field.name, metadata, commit_properties=commit.properties())
 
     def _gone(self, version: int, error: Exception) -> BaseException:
-        """A disk that is full or a store that does not answer is told as that: the version may still be there."""
-        known = sorted_error(error)
+        """The error for a version that cannot be read: ``VersionGone``, unless a full disk or a store that does not
+        answer is the cause."""
+        known = classified_error(error)
         return VersionGone(f"version {version} of {self.uri}") if known is error else known
 
     def restore(self, version: int, commit: Commit) -> None:
@@ -249,23 +251,23 @@ class LakeTable:
 
     @property
     def writes_vectors(self) -> bool:
-        """Whether Spark marks rows as deleted beside their file: some readers cannot read such a table."""
+        """Whether Spark writes deletion vectors to the table, which some readers cannot read."""
         return self._delta.metadata().configuration.get(VECTORS) == "true"
 
     @property
     def _is_written_by_spark(self) -> bool:
         return self._delta.metadata().configuration.get(BY_SPARK) == "true"
 
-    def expect_spark(self, commit: Commit) -> None:
-        """Say once that Spark writes to the table too."""
+    def mark_spark_writes(self, commit: Commit) -> None:
+        """Set the property that Spark writes to the table, unless it is set."""
         if not self._is_written_by_spark:
             with commit_errors(self.uri, self._delta):
                 self._delta.alter.set_table_properties(
                     {BY_SPARK: "true"}, raise_if_not_exists=False, commit_properties=commit.properties()
                 )
 
-    def follow(self, commit: Commit) -> None:
-        """Another engine has made this commit, or found nothing to commit: stand at the version after it.
+    def advance_over(self, commit: Commit) -> None:
+        """Move the handle to the version after this commit, which Spark has made; stay if it had nothing to commit.
 
         Raises:
             ConcurrentCommit: somebody else committed meanwhile.
@@ -276,17 +278,17 @@ class LakeTable:
             return
         newest = Commit.of(self._delta.history(1)[0])
         is_ours = (newest.plan, newest.segment, newest.step) == (commit.plan, commit.segment, commit.step)
-        # Spark puts its commit behind whatever it finds, and tells nobody that this was not our head.
+        # Spark commits after whatever version it finds, and does not tell if that was not our head.
         if self.version != before + 1 or not is_ours:
             raise ConcurrentCommit(f"another program committed to {self.uri} at the same time")
 
     @property
     def files(self) -> list[str]:
-        """Where its data files are."""
+        """The URIs of the data files."""
         return self._delta.file_uris()
 
     def file_statistics(self) -> pa.Table:
-        """One row a file: ``size_bytes``, ``num_records``, and ``min.``, ``max.`` of columns that have them."""
+        """One row a file: ``size_bytes``, ``num_records``, and ``min.<column>``, ``max.<column>`` where they exist."""
         return pa.table(self._delta.get_add_actions(flatten=True))
 
     def _reload(self) -> None:

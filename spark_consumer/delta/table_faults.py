@@ -1,6 +1,6 @@
-"""What went wrong with a table: another writer, a file that is lost, a log that cannot be followed.
+"""What went wrong with a table: another writer, a lost file, a log that cannot be followed.
 
-In: errors of delta-rs and of Spark, which tell these apart by their words alone. Out: errors of our own.
+In: errors of delta-rs and of Spark, which differ in their texts alone. Out: errors of our own.
 """
 
 import re
@@ -8,29 +8,29 @@ import re
 from deltalake.exceptions import DeltaError
 
 from walbridge.schemas.errors import RetryableError
-from walbridge.spark_consumer.errors import sorted_error
+from walbridge.spark_consumer.errors import classified_error
 
 OF_THE_SYSTEM = re.compile(r"os error (?!2\b)")
-"""Any other number than that of a file which is not there: too many open files, for instance."""
+"""Any error of the system but ENOENT, for instance too many open files."""
 _LOST_FILE = re.compile(r"Object at location \S+ not found|Parquet error|FAILED_READ_FILE|DELTA_DELETION_VECTOR")
 SCRATCH = "walbridge-scratch-"
-"""Folders of tables that live as long as one question: what is lost there is lost by the machine."""
+"""Folders of temporary tables: a file that is lost there is no fault of the lake."""
 
 
 DAMAGED_LOG = "its log is damaged"
 
 
 def is_damaged_log(error: DeltaError) -> bool:
-    """Whether a table was not opened since its log cannot be followed."""
+    """Whether a table could not be opened because its log cannot be followed."""
     text = str(error)
-    return "Kernel error" in text and not OF_THE_SYSTEM.search(text) and sorted_error(error) is error
+    return "Kernel error" in text and not OF_THE_SYSTEM.search(text) and classified_error(error) is error
 
 
 def is_lost_file(error: Exception) -> bool:
-    """Whether what failed is the reading of a file that a table's log names."""
+    """Whether a file that a table's log names could not be read."""
     text = str(error)
     is_of_the_table = bool(_LOST_FILE.search(text)) and SCRATCH not in text and not OF_THE_SYSTEM.search(text)
-    return is_of_the_table and sorted_error(error) is error
+    return is_of_the_table and classified_error(error) is error
 
 
 class ConcurrentCommit(RetryableError):
@@ -46,7 +46,7 @@ class NotShared(Exception):
 
 
 class DamagedTable(Exception):
-    """Commits of a table's log are missing, or no commits. ``how``: in words."""
+    """A table's log lacks commits, or holds files that are no commits. ``how``: in words."""
 
     def __init__(self, how: str = DAMAGED_LOG) -> None:
         super().__init__(how)

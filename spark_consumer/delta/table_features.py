@@ -1,8 +1,8 @@
-"""What another program set on a table that delta-rs cannot write with it.
+"""Features that another program set on a table, and that delta-rs cannot write.
 
-In: a table's protocol, properties and schema. Out: the error of that table, which names what was set. Delta lets nobody
-take most features back at once, some never: so a copy is the remedy, in a folder of its own. Constraints are written
-with as long as all rows meet them.
+In: a table's protocol, properties and schema. Out: the table's error, which names what was set. In Delta most features
+cannot be removed at once, and some never, so the remedy is a copy in another folder. A table with constraints is
+written as long as all rows meet them.
 """
 
 import re
@@ -29,19 +29,19 @@ _WRITABLE = frozenset(
         "variantType",
     }
 )
-"""Features that delta-rs writes with, as long as the first, the third and the fourth are not made use of."""
+"""Features with which delta-rs writes, as long as appendOnly, checkConstraints and columnMapping are not in use."""
 _IDENTITY_VERSION = 6
-"""Of writers, from before features had names: the first that delta-rs lacks."""
+"""The writer version that stands for identity columns; it is from before features had names."""
 _CONSTRAINT = "delta.constraints."
 _OFF = {"delta.appendOnly": "false", "delta.columnMapping.mode": "none"}
 _UNKNOWN = re.compile(r"Unsupported: Feature '(\w+)'|(Max catalog version)")
 _UNSUPPORTED = re.compile(r"Unsupported table features required: \[(.+)\]|(table is append-only)")
-"""Also a failed commit to delta-rs, but one that no other attempt mends."""
+"""In a failed commit of delta-rs: another attempt would fail as well."""
 _UNMET = re.compile(r"failed validation check|Error during planning|Schema error")
 
 
 def unwritable(uri: str, what: str) -> TableError:
-    """``what``: was set."""
+    """The error of a table on which ``what`` was set."""
     return TableError(f"the lake's table {uri} cannot be written any more: {_set_by_others(what)}")
 
 
@@ -65,7 +65,7 @@ def refuse_unwritable(uri: str, table: DeltaTable) -> None:
 
 
 def unknown_feature(error: DeltaError) -> str | None:
-    """Why delta-rs does not even open a table, if it is for the sake of a feature."""
+    """Why delta-rs cannot open a table, if a feature is the reason."""
     found = _UNKNOWN.search(str(error))
     return None if found is None else _set_by_others(found[1] or "catalogManaged")
 
@@ -79,7 +79,7 @@ def constraints(table: DeltaTable) -> list[str]:
 
 @contextmanager
 def commit_errors(uri: str, table: DeltaTable | None = None) -> Iterator[None]:
-    """A block that commits to a table with delta-rs; None: to one that is made there.
+    """A block that commits to a table with delta-rs. ``table``: None if the block creates it.
 
     Raises:
         ConcurrentCommit: another program has made this version.
@@ -100,5 +100,5 @@ def commit_errors(uri: str, table: DeltaTable | None = None) -> Iterator[None]:
 
 
 def unmet(uri: str, names: Iterable[str]) -> TableError:
-    """A row of the source does not meet a constraint, or delta-rs does not know what that asks."""
+    """The error of a row that does not meet a constraint, or of a constraint that delta-rs does not understand."""
     return unwritable(uri, ", ".join(f"CHECK {name}" for name in names))

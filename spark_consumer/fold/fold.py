@@ -1,15 +1,18 @@
-"""Events to rows: what a segment does to a table, at most one row a key.
+"""Folds a segment's events to at most one row a key: what the segment does to the table.
 
-In: a segment's events (``schema_join.events``). Out: rows in the form that ``apply`` hands over:
-the column values by place, ``change`` our struct, ``unknown`` the places of columns whose value is not
-known from these events (I6), ``moved`` whether a key change left columns unknown (then
-``key_changes.py`` folds again), ``is_new`` whether the first of them is ``c``: the key was free before. It is
-null where the first of them was copied, which does not tell that.
+In: a segment's events (``schema_join.events``). Out: one row a key, with these columns:
+
+- the values of the table's columns, by place;
+- ``change``: our struct;
+- ``unknown``: places of the columns whose value these events do not tell (I6);
+- ``moved``: whether a key change left columns out; then ``key_changes.py`` folds again;
+- ``is_new``: whether the key's first event is ``c``, so that the table held no such key before. It is null where the
+  first event was copied, since a copied row says nothing of that.
 
 A column's value and its exceptional text are one thing: ``infinity`` after a date replaces the
 date, and a date after ``infinity`` removes the text. So both are taken from the same event.
-Keys are told apart by their Kafka key, byte for byte: it holds the key columns and their
-exceptional texts, and Postgres took two keys for equal only if their bytes were.
+Events are grouped by the bytes of their Kafka key: it holds the key columns with their exceptional texts, and
+Postgres takes two keys for equal only if these bytes are.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,22 +28,23 @@ from walbridge.spark_consumer.fold.shape import TableShape
 
 
 def _texts() -> Column:
-    """Exceptional texts of the row that an event is about."""
+    """The exceptional texts of an event's row."""
     return F.when(F.col("after").isNull(), F.col("before_exceptional")).otherwise(F.col("exceptional"))
 
 
 def sorted_map(texts: Column) -> Column:
-    """The same map whatever order it came in; null when it is empty, so that equal rows are equal."""
+    """The map with its entries sorted, or null if it is empty: maps of equal rows are then equal."""
     return F.when(F.size(texts) > 0, F.map_from_entries(F.sort_array(F.map_entries(texts))))
 
 
 def _without_nulls(elements: Sequence[Column], of: str) -> Column:
-    """An array of those that are not null; no two are equal. A filter by a lambda would be interpreted row by row."""
+    """An array of the elements that are not null; no two may be equal. Spark would interpret a lambda row by row."""
     return F.array_except(F.array(*elements), F.array(F.lit(None).cast(of)))
 
 
 def _any(conditions: Iterable[Column]) -> Column:
-    """A tree of halves: Catalyst goes down a chain call by call, and a table may have 1,600 columns."""
+    """The conditions joined by OR, as a balanced tree: Catalyst recurses into it, and a table may have 1,600
+    columns."""
     found = [*conditions]
     if len(found) < 2:
         return found[0] if found else F.lit(False)
@@ -49,7 +53,7 @@ def _any(conditions: Iterable[Column]) -> Column:
 
 
 def _key_text(shape: TableShape, texts: Column) -> Column:
-    """JSON of the key columns' exceptional texts, null when no key column has one."""
+    """The key columns' exceptional texts as JSON; null when no key column has one."""
     if not shape.has_exceptional_key:
         return F.lit(None).cast("string")
     names = [F.lit(name) for name in shape.key_names]
@@ -68,8 +72,8 @@ def struct_of(op: Column, exceptional: Column, key_text: Column, last: str = "")
     )
 
 
-def rows_as_they_are(events: DataFrame, shape: TableShape) -> DataFrame:
-    """One row an event: copied rows, and inserts into a table without a key."""
+def unfolded_rows(events: DataFrame, shape: TableShape) -> DataFrame:
+    """One row an event, for copied rows and for inserts into a table without a key."""
     values = [F.col(f"after.{place_name(place)}") for place in range(len(shape.columns))]
     texts = F.col("exceptional")
     struct = struct_of(F.col("op"), sorted_map(texts), _key_text(shape, texts))
@@ -77,25 +81,25 @@ def rows_as_they_are(events: DataFrame, shape: TableShape) -> DataFrame:
 
 
 def fold_by_key(events: DataFrame, shape: TableShape, group: str = "key", *, has_large: bool = False) -> DataFrame:
-    """One row a group of events: the last operation, each column's last known value, the unknown.
+    """One row a group of events: the last operation, each column's last known value, and which are unknown.
 
-    Keeping only the last event would lose what earlier updates set in columns that the last one
-    left out. ``has_large``: any column may have a text, which stands for a large value.
+    The last event alone is not enough: it may leave out a TOASTed column that an earlier update has set.
+    ``has_large``: any column may have a text that stands for a large value.
     """
     prepared, aggregates, folded = _fold_expressions(shape, has_large)
     return events.select(group, *prepared).groupBy(group).agg(*aggregates).select(*folded)
 
 
 def rows_of_single_events(events: DataFrame, shape: TableShape, *, has_large: bool = False) -> DataFrame:
-    """The same where no two events have one key: nothing is sorted, shuffled or aggregated."""
+    """As ``fold_by_key``, for events of which no two have one key: nothing is sorted, shuffled or aggregated."""
     return events.select(*_single_expressions(shape, has_large))
 
 
 @lru_cache(maxsize=512)
 def _fold_expressions(shape: TableShape, has_large: bool) -> tuple[list[Column], ...]:
-    """Columns of an event, of a key's events, and of a row.
+    """The expressions of a fold: those selected from events, the aggregates, and the columns of the row.
 
-    Built once a shape: every expression is a call into the JVM, and small plans are many.
+    They are built once a shape, since every expression is a call into the JVM, and most plans are small.
     """
     prepared = [
         F.struct("commit_lsn", "ordinal").alias("position"),
@@ -126,19 +130,19 @@ def _fold_expressions(shape: TableShape, has_large: bool) -> tuple[list[Column],
 
 @lru_cache(maxsize=512)
 def _single_expressions(shape: TableShape, has_large: bool) -> list[Column]:
-    """Columns of a row of one event. Nothing is put into a struct on the way: each would box its values anew."""
+    """The columns of the row of a key's only event. They use no struct in between, which would box each value."""
     texts, row = _texts(), _row(shape)
     of_event = row | {"texts": texts} | {name: F.col(name) for name in _OF_LAST[1:]}
     known = {}
     for place in shape.toastable_places:
-        knows = _knows(shape, place)
+        knows = _tells_value(shape, place)
         text = F.element_at(texts, F.lit(shape.columns[place].name))
         known[place] = _Known(F.when(knows, row[place_name(place)]), F.when(knows, text), ~knows)
     return _folded_columns(shape, _Folded("", of_event, of_event, known, _moved()), has_large)
 
 
 def _row(shape: TableShape) -> dict[str, Column]:
-    """The row that an event is about; of a row that is gone only its key is asked for, and decoded."""
+    """The values of an event's row, by column. Of a deleted row only the key columns are decoded."""
     of_key = set(shape.key_places)
     names = [place_name(place) for place in range(len(shape.columns))]
     gone = F.col("after").isNull()
@@ -160,7 +164,7 @@ def _known(place: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A column that an event may leave out: what is known of it."""
+    """The last known value of a column that events may leave out."""
 
     value: Column
     text: Column
@@ -173,7 +177,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Folded:
-    """Where the columns of a row come from. ``prefix``: of the last event's own; ``known``: by place."""
+    """Where a folded row takes its columns from. ``prefix``: of the last event's columns; ``known``: by place."""
 
     prefix: str
     last: Mapping[str, Column]
@@ -183,12 +187,12 @@ class _Folded:
 
 
 def _moved() -> Column:
-    """Whether a key change left columns out."""
+    """Whether an event is a key change that left columns out."""
     return (F.col("op") == "c") & F.coalesce(F.size("unchanged") > 0, F.lit(False))
 
 
-def _knows(shape: TableShape, place: int) -> Column:
-    """Whether an event tells a column's value."""
+def _tells_value(shape: TableShape, place: int) -> Column:
+    """Whether an event holds the column's value."""
     is_left_out = F.array_contains("unchanged", F.lit(shape.columns[place].name))
     return (F.col("op") != "d") & ~F.coalesce(is_left_out, F.lit(False))
 
@@ -199,7 +203,7 @@ def _last_known(shape: TableShape, place: int) -> Column:
         F.col(f"row.{place_name(place)}").alias("value"),
         F.element_at("texts", F.lit(shape.columns[place].name)).alias("text"),
     )
-    return F.max_by(value, F.when(_knows(shape, place), F.col("position"))).alias(_known(place))
+    return F.max_by(value, F.when(_tells_value(shape, place), F.col("position"))).alias(_known(place))
 
 
 def _folded_columns(shape: TableShape, row: _Folded, has_large: bool) -> list[Column]:
@@ -228,7 +232,7 @@ def _folded_columns(shape: TableShape, row: _Folded, has_large: bool) -> list[Co
 
 
 def _folded_exceptional(shape: TableShape, row: _Folded, has_large: bool) -> Column:
-    """The last event's texts, but for columns that it may have left out: those come with their values."""
+    """The last event's texts. A column that it may have left out takes its text from the event with its value."""
     texts = row.last["texts"]
     apart = shape.toastable_places if has_large else shape.toastable_exceptional_places
     if not apart:
@@ -253,5 +257,5 @@ _ENTRIES = f"array<{_ENTRY}>"
 
 
 def first_key_name(place: int) -> str:
-    """The name of a key column of the row that a chain of key changes began with."""
+    """The column that holds a key column of the first key in a chain of key changes."""
     return f"first_key{place}"

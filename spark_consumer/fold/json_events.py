@@ -1,9 +1,9 @@
 """Events in JSON, decoded in the JVM: what ``schema_join`` makes of Avro, in the same columns and types.
 
 In: records whose values are JSON of one relation version (``schemas.json_format``). Out: the fields that the job needs.
-Spark's parser gives plain values, under the columns' names; from those the columns become what ``from_avro`` gives,
-each under the name of its place. Numbers that Spark would round on their way are none here: a float4 is written so that
-it is the same by way of a double, a numeric is text.
+Spark's parser gives plain values under the columns' names. They are cast to the types that ``from_avro`` gives, each
+under the name of its place. Spark rounds no number on the way: a float4 is written so that reading it as a double gives
+the same value, and a numeric is text.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -35,8 +35,9 @@ Named = Callable[[int], str]
 
 
 def decoded(records: DataFrame, relation: RelationRecord, key_places: Sequence[int], named: Named) -> DataFrame:
-    """The records as events; one that cannot be read fails. Of ``before`` a table with a key has its key alone."""
-    # Flat by way of an array, so that nothing below reads the JSON a second time.
+    """The records as events; one that cannot be read fails. ``before`` holds only the key columns, if there is a
+    key."""
+    # The event is put into an array and taken out again, so that no filter parses the JSON a second time.
     parsed = F.from_json(F.col("value").cast("string"), _fields(relation, key_places), {"mode": "FAILFAST"})
     events = records.select("partition", "offset", "key", F.inline(F.array(parsed)))
     places = range(len(relation.table.columns))
@@ -49,7 +50,7 @@ def decoded(records: DataFrame, relation: RelationRecord, key_places: Sequence[i
 
 
 def broken(records: DataFrame, relation: RelationRecord, key_places: Sequence[int]) -> DataFrame:
-    """Those that cannot be read."""
+    """The records that cannot be read."""
     fields = _fields(relation, key_places).add(_BROKEN, T.StringType())
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
     event = F.from_json(F.col("value").cast("string"), fields, options)
@@ -92,7 +93,7 @@ def _row(row: str, relation: RelationRecord, places: Iterable[int], named: Named
 
 
 def _value(plain: Column, column_type: ColumnType) -> Column:
-    """As ``from_avro`` has it. Session time is UTC."""
+    """A plain value in the type that ``from_avro`` gives. The session's time zone is UTC."""
     match column_type.codec:
         case "float":
             return plain.cast("float")

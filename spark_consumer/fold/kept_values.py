@@ -1,7 +1,7 @@
 """Which changes of a column's type keep every value that its rows have in the lake. Pure.
 
-In: what the lake says of a column, and what it is to be. Out: whether old values are those of the new type, and in
-which other form they then have to be written.
+In: a column as the lake has it, and as it is to be. Out: whether its old values are valid in the new type, and whether
+they have to be written in another form.
 
 PostgreSQL rewrites no row where the new type reads the bytes of the old one (``tablecmds.c``,
 ``ATColumnChangeRequiresRewrite``): casts ``WITHOUT FUNCTION``, no modifier where there was one, domains without
@@ -43,11 +43,11 @@ _FRACTION_DIGITS_MAX = 6
 _INTERVAL_FIELDS_ALL = 0x7FFF
 
 
-def refuse_other_values(origin: LakeField, field: LakeField, table_name: str, *, is_label: bool = False) -> None:
-    """Refuse a column's new type that its old values may not fit.
+def refuse_changed_values(origin: LakeField, field: LakeField, table_name: str, *, is_label: bool = False) -> None:
+    """Refuse a new type of a column if Postgres may have changed its old values.
 
     Args:
-        is_label: the old type is a user's, or an array of it, whose values are what it prints.
+        is_label: the old type is user-defined and stored as its text, such as an enum, or an array of it.
 
     Raises:
         TableError: Postgres may have changed the values (I7).
@@ -69,14 +69,14 @@ def refuse_other_values(origin: LakeField, field: LakeField, table_name: str, *,
 
 
 def becomes_text(origin: LakeField, field: LakeField) -> bool:
-    """Whether a number with so many digits is to be its text: a numeric that lost its limit, or got one beyond what a
-    decimal holds. Its other texts, such as NaN, are then values like any."""
+    """Whether a decimal becomes text: the numeric lost its limit of digits, or got one that a decimal cannot hold. Its
+    exceptional texts, such as NaN, then become ordinary values."""
     return str(origin.type).startswith("decimal(") and field.type == "string"
 
 
 def changes_zone(origin: LakeField, field: LakeField) -> bool:
-    """Whether moments that are read in UTC get a zone or lose it; the texts of some that have no place in a timestamp
-    would be others."""
+    """Whether a timestamp gets a time zone or loses it. Exceptional texts, of years that no timestamp holds, would read
+    differently."""
     return (origin.type, field.type) in _ZONES
 
 
@@ -111,14 +111,14 @@ def _has_more_fraction_digits(old: int, new: int) -> bool:
 
 
 def _has_more_of_an_interval(old: int, new: int) -> bool:
-    """Fields above, digits of seconds below: ``INTERVAL_TYPMOD``."""
+    """The upper bits of the modifier are the fields, the lower ones the digits of seconds (``INTERVAL_TYPMOD``)."""
     fields = [_INTERVAL_FIELDS_ALL if each < 0 else each >> 16 & _INTERVAL_FIELDS_ALL for each in (old, new)]
     digits = [_fraction_digits(each if each < 0 else each & 0xFFFF) for each in (old, new)]
     return fields[1] in (fields[0], _INTERVAL_FIELDS_ALL) and digits[0] <= digits[1]
 
 
 def _has_more_digits(old: int, new: int) -> bool:
-    """A numeric without a modifier is text, and so is one that is too long for a decimal: its zeros count."""
+    """A numeric without a modifier, or too long for a decimal, is text in the lake, where trailing zeros count."""
     fewer, more = numeric_modifier(old), numeric_modifier(new)
     if more is None:
         return True

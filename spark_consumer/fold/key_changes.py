@@ -1,13 +1,12 @@
-"""Key changes that left columns out: which row had the values (I6).
+"""Folds events in which a key change left columns out: their values are under an earlier key of the row (I6).
 
 In: a segment's events of a keyed table. Out: rows as ``fold.fold_by_key`` gives them, one a key.
 
-A key's events split into lifetimes: a ``c`` begins one, and so does a copied event behind a ``d``. A key change
-ends a lifetime of the old key (its ``d``) and begins one of the new key (its ``c``, the next ordinal of the same
-commit), so the two are one row's life under two keys. Linked over any number of changes, also k1→k2→k3 and
-swaps, lifetimes form chains without branches; a row's last known values are those of its chain.
-What a whole chain does not know stands in the lake, in the row of the chain's first key before
-this segment: nothing in the chain wrote that column.
+A key's events are divided into lifetimes: a ``c`` begins one, and so does a copied event after a ``d``. A key change is
+a ``d`` of the old key and a ``c`` of the new one, with the next ordinal of the same commit. It ends a lifetime of the
+old key and begins one of the new key, and both belong to one row. Linked so, also over k1→k2→k3 and swaps, lifetimes
+form chains without branches, and a row's last known values are those of its chain. A column that no event of the chain
+holds was not written in it, so the lake still has its value, in the row of the chain's first key.
 """
 
 from collections.abc import Mapping
@@ -22,11 +21,11 @@ from walbridge.spark_consumer.fold.fold import fold_by_key
 from walbridge.spark_consumer.fold.shape import TableShape
 
 Lifetime = tuple[bytes, int]
-"""A key, and the number of the lifetime among those of that key in the segment."""
+"""A key, and the number of one of its lifetimes in the segment."""
 
 
 def fold_by_chain(events: DataFrame, shape: TableShape, *, has_large: bool = False) -> DataFrame:
-    """One row a key: the end of its row's chain, or its delete.
+    """One row a key: the fold of the chain that ends at this key, or the key's delete.
 
     Raises:
         TableError: a key change whose other half is not in the segment.
@@ -39,19 +38,20 @@ def fold_by_chain(events: DataFrame, shape: TableShape, *, has_large: bool = Fal
         "chain", F.struct(F.coalesce("first_key", "key"), F.coalesce("first_life", "life"))
     )
     alive = fold_by_key(chained, shape, group="chain", has_large=has_large).where("change.op <> 'd'")
-    # By key, not by chain: the lake's row of a key goes also where the source's row lives on under another one.
+    # By key, not by chain: the lake's row of the old key is deleted although the source's row has another key now.
     gone = fold_by_key(events, shape).where("change.op = 'd'")
     return alive.unionByName(gone)
 
 
 def _begins_life() -> Column:
-    """A row that was read again by its key, or a key that has none, says nothing of a row that left that key before."""
+    """A copied event after a ``d`` of its key is of another row than the one that was deleted, or moved to another
+    key."""
     is_apart = (F.col("ordinal") == COPIED_ORDINAL) & (F.col("op_before") == "d")
     return (F.col("op") == "c") | F.coalesce(is_apart, F.lit(False))
 
 
 def _links(lives: DataFrame, shape: TableShape) -> dict[Lifetime, Lifetime]:
-    """Lifetime that a key change began → lifetime that it ended."""
+    """For each lifetime that a key change began, the lifetime that it ended."""
     # The delete of the old key has the ordinal before that of the new key's create, in the same commit.
     begun = lives.where((F.col("op") == "c") & (F.size("unchanged") > 0)).select(
         "key", "life", "commit_lsn", (F.col("ordinal") - 1).alias("ordinal")
@@ -69,7 +69,7 @@ def _links(lives: DataFrame, shape: TableShape) -> dict[Lifetime, Lifetime]:
 
 
 def chain_beginnings(links: Mapping[Lifetime, Lifetime]) -> dict[Lifetime, Lifetime]:
-    """Each linked lifetime's first one. A change ends before it begins, so no chain is a circle."""
+    """The first lifetime of each linked lifetime's chain. Links lead to earlier events, so no chain is a circle."""
     beginnings: dict[Lifetime, Lifetime] = {}
     for lifetime in links:
         # From here back to a lifetime whose beginning is known, or that no change began: each link is followed once.

@@ -1,7 +1,7 @@
-"""Tables without a key whose old rows are complete: the table is a multiset of rows.
+"""Folds events of tables without a key whose old rows are complete: such a table is a multiset of rows.
 
-In: a segment's events. Out: one row a distinct source row with ``net``, how many more (or fewer)
-of it there are afterwards. Each update or delete takes away exactly one of several equal rows.
+In: a segment's events. Out: one row for each distinct source row, with ``net``: how many more such rows there are
+afterwards, or fewer if it is negative. Each update or delete takes away exactly one of several equal rows.
 
 Equal means the same values and exceptional texts: null equals null, NaN equals NaN, and 0.0 is
 not -0.0 (they print differently in Postgres). Spark groups the two zeros, so floats are grouped
@@ -18,7 +18,7 @@ from walbridge.spark_consumer.fold.shape import TableShape
 
 
 def row_deltas(events: DataFrame, shape: TableShape) -> DataFrame:
-    """Columns by place, ``change`` and ``net`` (never 0) of every distinct row."""
+    """One row for each distinct source row whose number changes: its columns by place, ``change`` and ``net``."""
     common = ("op", "commit_lsn", "ordinal", "commit_time")
     new = F.struct(F.lit(1).alias("sign"), F.col("after").alias("row"), F.col("exceptional").alias("texts"))
     old = F.struct(F.lit(-1).alias("sign"), F.col("before").alias("row"), F.col("before_exceptional").alias("texts"))
@@ -40,8 +40,8 @@ def row_deltas(events: DataFrame, shape: TableShape) -> DataFrame:
     return netted.where("net != 0").select(*values, struct.alias("change"), F.col("net").cast("int").alias("net"))
 
 
-def values_apart(shape: TableShape) -> Column:
-    """What tells rows of ``row_deltas`` apart. Positions do not: all rows of a copy may stand at one."""
+def distinguishing_values(shape: TableShape) -> Column:
+    """A value that differs between any two rows of ``row_deltas``. Positions may be equal: those of copied rows are."""
     values = [_identity(shape, place) for place in range(len(shape.columns))]
     return F.struct(*values, F.map_entries("change.exceptional"))
 
@@ -76,7 +76,7 @@ def same_row(shape: TableShape, target: str = "target") -> str:
 
 
 def kept_rows_sql(shape: TableShape) -> str:
-    """SELECT of the lake's rows that stay although equal ones go: all but ``-net`` of each kind."""
+    """SELECT of the lake's rows that stay although equal ones are deleted: all but ``-net`` of each distinct row."""
     values = [f"target.{DELTA_RS.quoted(name)} AS {place_name(place)}" for place, name in enumerate(shape.lake_names)]
     values.append('target."_walbridge" AS change')
     columns = [*[place_name(place) for place in range(len(shape.lake_names))], "change"]
@@ -91,7 +91,7 @@ def kept_rows_sql(shape: TableShape) -> str:
 
 
 def missing_rows_sql(shape: TableShape) -> str:
-    """SELECT one number: how many kinds of rows the lake has fewer of than are to go."""
+    """SELECT one number: of how many distinct rows the lake has fewer than are to be deleted."""
     return (
         "SELECT count(*) AS missing FROM (SELECT source.number, max(source.net) AS net, "
         "count(target.\"_walbridge\"['commit_lsn']) AS found "

@@ -1,9 +1,9 @@
 """Large values, set aside on disk while their rows are decoded, folded and merged without them (I9).
 
-In: a large record's bytes. Out: a small record that stands for it, and at the end the row that it
-stood for. In the small record a large column is null and a token is its exceptional text: to every
-fold a value and its text are one thing, so the token goes where the value would have gone. A token
-names the value by its SHA-256, so equal values have equal tokens, as a multiset of rows wants it.
+In: a large record's bytes. Out: a small record that stands in for it, and at the end the row with its
+large values again. In the small record a large column is null, and its exceptional text is a token. Every
+fold treats a value and its text as one thing, so the token goes where the value would have gone. A token
+names the value by its SHA-256, so equal values have equal tokens, which a table without a key needs.
 
 A file without a name holds the values, each as one Arrow array, so a row is complete again without
 another copy on Python's heap. Python holds one record at a time.
@@ -28,7 +28,7 @@ from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape
 
 VALUE_BYTES_MAX = 2**10
-"""What a large record's value may have to stay in it. Postgres keeps a row's other values in a page of 8 KiB."""
+"""Longer values of a large record are set aside. All others of a row are in one page of 8 KiB in Postgres."""
 
 Json = Any
 
@@ -48,7 +48,7 @@ class LargeValues:
         self._places: dict[str, tuple[int, int]] = {}
 
     def close(self) -> None:
-        """Let go of the file; rows that came out keep what they need of it."""
+        """Close the file. Rows that were restored keep the parts of it that they map."""
         self._file.close()
 
     def stand_in(self, value: bytes) -> bytes:
@@ -85,7 +85,7 @@ class LargeValues:
         envelope[texts_name] = texts or None
 
     def _put(self, kind: str, value: pa.Array) -> str:
-        """Keep a value; the token that stands for it."""
+        """Write a value to the file; returns the token that stands for it."""
         sink = pa.BufferOutputStream()
         batch = pa.record_batch([value], names=["value"])
         with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -99,7 +99,7 @@ class LargeValues:
         return token
 
     def restored(self, slices: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """The rows with their values, one such row at a time. The slices have the lake's types."""
+        """The rows with their large values, each of them in a table of its own. The slices have the lake's types."""
         for rows in slices:
             texts = pc.struct_field(rows.column("change"), "exceptional").to_pylist()
             done = 0
@@ -148,7 +148,7 @@ def _with_texts(struct: pa.ChunkedArray, texts: Mapping[str, str]) -> pa.StructA
 
 
 def _may_exceed(value: Json) -> bool:
-    """Whether a value takes more than may stay; items are looked at one by one, and not to their end."""
+    """Whether a value may have more than ``VALUE_BYTES_MAX``; of a list the first large item decides."""
     if isinstance(value, str | bytes):
         return len(value) * (4 if isinstance(value, str) else 1) > VALUE_BYTES_MAX
     if isinstance(value, dict):

@@ -34,7 +34,7 @@ Texts = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One change. ``row`` is the one it is about, values by place; ``texts`` are that row's."""
+    """One change. ``row``: its new row, or the old one of a delete, by place; ``texts``: that row's."""
 
     key: bytes | None
     op: str
@@ -51,7 +51,7 @@ class Event:
 
 
 def decoded_events(records: pa.Table, relation: RelationRecord, segment: Segment) -> list[Event]:
-    """The segment's events, but for truncates and markers: those are barriers, and stand in the plan.
+    """The segment's events without truncates and markers, which are barriers of the plan.
 
     Raises:
         TableError: records that are not of the schema they name.
@@ -76,12 +76,12 @@ class _Decoder:
         self._key = frozenset(place for place, column in enumerate(relation.table.columns) if column.is_key)
 
     def events(self, records: pa.Table) -> Iterator[Event]:
-        """Events of the records that this very schema wrote."""
+        """The events of those records that were written with this schema."""
         mine = records.filter(pc.starts_with(records["value"], pattern=prefix_of(self._relation.frame_id)))
         for at, (key, value) in enumerate(zip(mine["key"].to_pylist(), mine["value"].to_pylist(), strict=True)):
             try:
                 yield self._event(key, decode_body(avro_value(value, self._relation), self._schema))
-            # LookupError, TypeError: sound Avro that is not an event, say without a row.
+            # LookupError, TypeError: valid Avro that is not an event, for instance one without a row.
             except (ProtocolError, LookupError, TypeError):
                 partition, offset = mine["partition"][at], mine["offset"][at]
                 place = f"partition {partition} offsets {offset} to {offset}"
@@ -92,10 +92,10 @@ class _Decoder:
         row, texts = (after, "exceptional") if after is not None else (envelope["before"], "before_exceptional")
         values = [row[name] for name in self._names] if envelope["op"] not in BARRIERS else []
         if after is None and self._key:
-            # Of a row that is gone only its key is asked for.
+            # Of a deleted row only the key is used.
             values = [value if place in self._key else None for place, value in enumerate(values)]
         for place in self._maps if values else ():
-            values[place] = as_arrow_takes(values[place], self._relation.table.columns[place].column_type)
+            values[place] = arrow_value(values[place], self._relation.table.columns[place].column_type)
         return Event(
             key,
             envelope["op"],
@@ -116,21 +116,21 @@ def physical_schema(value_schema: str) -> tuple[Json, tuple[str, ...]]:
     """
     schema = json.loads(value_schema)
     row = schema["fields"][0]["type"][1]
-    return fastavro.parse_schema(without_times(schema)), tuple(field["name"] for field in row["fields"])
+    return fastavro.parse_schema(times_as_numbers(schema)), tuple(field["name"] for field in row["fields"])
 
 
-def as_arrow_takes(value: Any, column_type: ColumnType) -> Any:
-    """A value as fastavro reads it with a schema without times."""
+def arrow_value(value: Any, column_type: ColumnType) -> Any:
+    """A value, read by fastavro with ``times_as_numbers``, in the form that Arrow takes."""
     return list(value.items()) if column_type.codec == "map" and value is not None else value
 
 
-def without_times(schema: Json) -> Json:
+def times_as_numbers(schema: Json) -> Json:
     """The schema with dates and timestamps as numbers."""
     if isinstance(schema, list):
-        return [without_times(branch) for branch in schema]
+        return [times_as_numbers(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {name: without_times(value) if name in _NESTED else value for name, value in schema.items()}
+    kept = {name: times_as_numbers(value) if name in _NESTED else value for name, value in schema.items()}
     if kept.get("logicalType") != "decimal":
         kept.pop("logicalType", None)
     return kept

@@ -1,8 +1,8 @@
-"""Few events, folded on the driver: what ``fold`` does in the JVM, the same to the byte.
+"""Folds few events on the driver, with the same result as ``fold`` in Spark, byte for byte.
 
 In: a segment's events in position order, a shape. Out: Arrow rows in the form and the types that
-``changes`` takes. What has no twin here is left to Spark, whole segments at a time: keys told
-apart by exceptional texts, whose JSON only Spark writes; chains of key changes; keyless tables.
+``apply.changes`` takes. Some segments are folded by Spark alone: those with keys that have exceptional texts
+(only Spark writes their JSON), with chains of key changes, and those of keyless tables.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +25,7 @@ def needs_spark(events: Iterable[Event], shape: TableShape) -> bool:
     return any(not keys.isdisjoint(event.texts) for event in events)
 
 
-def rows_as_they_are(events: Sequence[Event], shape: TableShape, schema: pa.Schema) -> pa.Table:
+def unfolded_rows(events: Sequence[Event], shape: TableShape, schema: pa.Schema) -> pa.Table:
     """One row an event."""
     columns: list[Values] = [[event.row[place] for event in events] for place in range(len(shape.columns))]
     struct = _struct(events, [_sorted_entries(event.texts) for event in events], schema)
@@ -33,7 +33,7 @@ def rows_as_they_are(events: Sequence[Event], shape: TableShape, schema: pa.Sche
 
 
 def fold_by_key(events: Sequence[Event], shape: TableShape, schema: pa.Schema) -> pa.Table:
-    """One row a Kafka key: the last operation, each column's last known value, the unknown."""
+    """One row a Kafka key: the last operation, each column's last known value, and which are unknown."""
     groups: dict[bytes | None, list[Event]] = {}
     for event in events:
         groups.setdefault(event.key, []).append(event)
@@ -55,13 +55,13 @@ class _Folded:
         self.row = self.last.row
         self.unknown: list[int] = []
         texts = self.last.texts
-        # Only these events may leave columns out; any other knows them all.
+        # Only updates may leave columns out, and only deletes hold none; any other event has all columns.
         if shape.toastable_places and (self.last.unchanged or self.last.op == "d"):
             texts = self._complete(group, shape)
         self.exceptional = None if self.last.op == "d" else _sorted_entries(texts)
 
     def _complete(self, group: Sequence[Event], shape: TableShape) -> Texts:
-        """Take each column that the last event may have left out from the last one that knew it (I6)."""
+        """Take each column that the last event may have left out from the last event that holds it (I6)."""
         row, texts = list(self.last.row), dict(self.last.texts)
         for place in shape.toastable_places:
             name = shape.columns[place].name
@@ -77,7 +77,7 @@ class _Folded:
 
 
 def _sorted_entries(texts: Texts) -> list[tuple[str, str]] | None:
-    """A map's entries in one order, null when it is empty: equal rows are equal."""
+    """A map's entries, sorted; None when it is empty: maps of equal rows are then equal."""
     return sorted(texts.items()) or None
 
 

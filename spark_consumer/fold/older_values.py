@@ -1,7 +1,7 @@
-"""What rows have in a column that came after them: Postgres keeps the value once, in its catalogue.
+"""The value that older rows have in a column that was added with a default: Postgres keeps it once, in its catalogue.
 
-In: a shape, whose relation version tells such values as Postgres' text. Out: each as a change of a row would
-bring it, so that a later old row of a table without a key equals what the lake holds (I8).
+In: a shape, whose relation version holds such values as Postgres' text. Out: each value in the form in which a change
+of the row would bring it, so that a later old row of a table without a key equals the lake's row (I8).
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import fastavro
 
 from walbridge.schemas.avro.value_encoders import encoder_of
 from walbridge.schemas.table_schema import Column
-from walbridge.spark_consumer.fold.local_events import as_arrow_takes, without_times
+from walbridge.spark_consumer.fold.local_events import arrow_value, times_as_numbers
 from walbridge.spark_consumer.fold.shape import TableShape
 
 
@@ -25,7 +25,7 @@ class OlderValue:
 
 
 def older_values(shape: TableShape) -> dict[str, OlderValue]:
-    """By the lake's name of the column, where it is not null."""
+    """The values that are not null, by the column's name in the lake."""
     named = zip(shape.lake_names, shape.columns, strict=True)
     return {
         name: _older_value(column, column.missing_value) for name, column in named if column.missing_value is not None
@@ -36,6 +36,6 @@ def _older_value(column: Column, text: str) -> OlderValue:
     encoded = encoder_of(column.column_type)(text.encode())
     if encoded is None:
         return OlderValue(None, text)
-    union = fastavro.parse_schema(["null", without_times(column.column_type.avro)])
+    union = fastavro.parse_schema(["null", times_as_numbers(column.column_type.avro)])
     value = fastavro.schemaless_reader(BytesIO(encoded), union, None)
-    return OlderValue(as_arrow_takes(value, column.column_type))
+    return OlderValue(arrow_value(value, column.column_type))

@@ -39,14 +39,14 @@ _WANTED: Mapping[str, Any] = {
 
 
 BARRIERS = ("t", "m")
-"""Operations without a row: truncates, and the markers at a copy's begin and end."""
+"""Operations without a row: truncates, and the markers where a copy begins and ends."""
 
 
 def place_name(place: int) -> str:
     """The internal name of a table's column, by its place.
 
-    It begins with an escaped ``c``. ``avro_name`` escapes no letter, so no column is called so;
-    Avro follows aliases more than once, and would take one column for another.
+    It begins with an escaped ``c``. ``avro_name`` escapes no letter, so no column of a table has such a name. If one
+    had, Avro would take one column for another, since it follows aliases more than once.
     """
     return f"_u0063{place}"
 
@@ -55,7 +55,7 @@ def place_name(place: int) -> str:
 def reader_schema(value_schema: str, key_places: tuple[int, ...]) -> str:
     """The Avro schema to decode an envelope into, JSON.
 
-    Of ``before`` a table with a key needs no more than that: the rest of an old row stays undecoded (I9).
+    Where the table has a key, only the key columns of ``before`` are decoded (I9).
     """
     schema = subset(json.loads(value_schema), _WANTED)
     fields = {field["name"]: field for field in schema["fields"]}
@@ -74,19 +74,19 @@ def reader_schema(value_schema: str, key_places: tuple[int, ...]) -> str:
 
 
 _KEY_ROW = "_u0063Key"
-"""No table's own name, as ``place_name`` is no column's."""
+"""A name that no table has, for the same reason as with ``place_name``."""
 
 
 def events(records: DataFrame, relation: RelationRecord, segment: Segment) -> DataFrame:
     """The segment's events: key, before, after, op, unchanged, exceptional, before_exceptional,
-    commit_lsn, ordinal, commit_time; with partition and offset of the record. ``before`` has
-    the key columns alone, where there are any.
+    commit_lsn, ordinal, commit_time; with partition and offset of the record. In ``before`` are
+    only the key columns, where there are any.
 
-    Truncates and the markers of copies are left out: they are barriers, and stand for themselves in the plan.
+    Truncates and the markers of copies are left out: they are barriers of the plan.
     """
-    # An array of one, made flat again: filters are not pushed through it. Pushed below the
-    # decoding, they would decode every record a second time.
-    mine = of_schema(records, relation)
+    # The event is put into an array and taken out again, because Spark pushes no filter through that.
+    # A filter pushed below the decoding would decode every record a second time.
+    mine = records_of_schema(records, relation)
     if relation.is_json:
         decoded = json_events.decoded(mine, relation, _key_places(relation), place_name)
     else:
@@ -100,12 +100,12 @@ def events(records: DataFrame, relation: RelationRecord, segment: Segment) -> Da
 
 
 def ignored_operations(segment: Segment) -> list[str]:
-    """Operations that change no row of the table: a table that is fed takes no rows of the copy that goes on."""
-    return [*BARRIERS, "r"] if segment.fed else [*BARRIERS]
+    """Operations that change no row of the table in this segment."""
+    return [*BARRIERS, "r"] if segment.ignores_copied_rows else [*BARRIERS]
 
 
-def of_schema(records: DataFrame, relation: RelationRecord) -> DataFrame:
-    """Records of the relation's topic that this very schema wrote."""
+def records_of_schema(records: DataFrame, relation: RelationRecord) -> DataFrame:
+    """The records of the relation's topic that were written with this schema."""
     prefix = prefix_of(relation.frame_id)
     return records.where(
         (F.col("topic") == relation.topic) & (F.substring("value", 1, len(prefix)) == F.lit(bytearray(prefix)))
@@ -138,7 +138,7 @@ def refuse_malformed(records: DataFrame, relation: RelationRecord) -> None:
     Raises:
         TableError: with partition and offsets, never with bytes (I10).
     """
-    mine = of_schema(records, relation)
+    mine = records_of_schema(records, relation)
     if relation.is_json:
         broken = json_events.broken(mine, relation, _key_places(relation))
     else:

@@ -1,11 +1,10 @@
-"""What a relation version looks like in the lake: its columns, key, and the steps from another shape.
+"""What a relation version looks like in the lake: its columns, its key, and the steps from another shape.
 
-In: a RelationRecord, the columns a lake table has. Out: the columns it must have, and how to get
-there. Pure.
+In: a RelationRecord, the columns that a lake table has. Out: the columns that it must have, and the steps that
+change it so. Pure.
 
-A lake table tells its own shape: every column's metadata holds the Postgres name, type, typmod and
-attnum. So the steps are taken from what is there, not from what should have been, and taking them
-again after a crash changes nothing ("make it so").
+Every column's metadata in the lake holds the Postgres name, type, typmod and attnum. So the steps are computed from the
+table's real columns, not from what they should be, and computing them again after a crash gives what is still missing.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +18,7 @@ from walbridge.schemas.pg_types import FIRST_USER_OID
 from walbridge.schemas.table_schema import Column
 from walbridge.schemas.topics import LAKE_STRUCT, lake_column_names
 from walbridge.spark_consumer.delta.columns import LakeField
-from walbridge.spark_consumer.fold.kept_values import refuse_other_values
+from walbridge.spark_consumer.fold.kept_values import refuse_changed_values
 
 Json = Any
 
@@ -81,12 +80,12 @@ class TableShape:
 
     @cached_property
     def labels(self) -> set[str]:
-        """Lake names of columns of a user's type whose values are what it prints, as an enum's, or of its array."""
+        """Lake names of the columns whose type is user-defined and stored as its text, such as an enum, or an array."""
         return {name for name, column in zip(self.lake_names, self.columns, strict=True) if _is_printed(column)}
 
     @cached_property
     def toastable_places(self) -> list[int]:
-        """Columns that Postgres may leave out of an update. Under FULL it never does."""
+        """Places of the columns that Postgres may leave out of an update. Under FULL it leaves none out."""
         if self.relation.table.replica_identity == "f":
             return []
         return [
@@ -97,12 +96,12 @@ class TableShape:
 
     @cached_property
     def toastable_exceptional_places(self) -> list[int]:
-        """Columns that may be left out of an update and hold an exceptional text: arrays in practice."""
+        """Places of those columns that may hold an exceptional text besides; these are arrays."""
         return [place for place in self.toastable_places if self.columns[place].column_type.may_be_exceptional]
 
     @cached_property
     def fields(self) -> list[LakeField]:
-        """The lake's columns, our struct last."""
+        """The columns of the lake's table; our struct is the last."""
         described = [
             LakeField(name, column.column_type.lake, _metadata(column))
             for name, column in zip(self.lake_names, self.columns, strict=True)
@@ -126,9 +125,9 @@ def _metadata(column: Column) -> dict[str, Json]:
 class ShapeSteps:
     """From the columns a table has to those it must have.
 
-    ``rewrite`` (None: not needed) gives, for each column of the new shape but our struct, the old
-    column it comes from, None where old rows have null or what they are filled with. Else ``add``
-    and ``describe`` suffice.
+    ``rewrite``: if the table must be rewritten, each column of the new shape but our struct, with the old column that
+    it comes from; None for an added column, which has null or one value in all rows. If ``rewrite`` itself is None,
+    ``add`` (new columns) and ``describe`` (columns whose metadata changes) suffice.
     """
 
     add: Sequence[LakeField] = ()
@@ -150,9 +149,9 @@ def shape_steps(
     """How a table with the columns ``found`` gets the columns ``wanted``; old values stay.
 
     Args:
-        filled: names of columns that have a value in rows which are older. One that is added so takes a rewrite, since
-            the table must never have the column without the values.
-        labels: names of columns that are there, as ``TableShape.labels``.
+        filled: names of columns that have a value in older rows. Adding such a column is a rewrite, since
+            the table must never have the column without its values.
+        labels: ``TableShape.labels`` of the shape before.
 
     Raises:
         TableError: a column's type changed in a way that changes values (I7).
@@ -163,7 +162,7 @@ def shape_steps(
     for field in new:
         origin = origins[field.name]
         if origin is not None:
-            refuse_other_values(origin, field, table_name, is_label=origin.name in labels)
+            refuse_changed_values(origin, field, table_name, is_label=origin.name in labels)
     kept = {origin.name for origin in origins.values() if origin is not None}
     _refuse_renamed(
         [field for field in new if not origins[field.name]], [f for f in old if f.name not in kept], table_name
@@ -180,7 +179,7 @@ def shape_steps(
 
 
 def _rewritten(field: LakeField, origin: LakeField | None) -> tuple[LakeField, str | None]:
-    """The field and its old column's name. An old attnum is kept if none is known now: renames are found by it."""
+    """The field and its old column's name. The old attnum is kept if none is known now: it tells later renames."""
     if origin is None:
         return field, None
     number = {name: value for name, value in origin.metadata.items() if name == _NUMBER}
@@ -200,12 +199,12 @@ def _refuse_renamed(came: Sequence[LakeField], left: Sequence[LakeField], table_
 
 
 def _described(field: LakeField, found: Mapping[str, Json]) -> LakeField:
-    """The field, with "" for domain facts that no longer hold: Delta metadata can be set but not removed."""
+    """The field; metadata of a domain that it no longer has is "", since Delta can set metadata but not remove it."""
     return replace(field, metadata={name: "" for name in _OF_DOMAINS if found.get(name)} | dict(field.metadata))
 
 
 def _origin(field: LakeField, old: Sequence[LakeField]) -> LakeField | None:
-    """The old column that this one was: by attnum, where both are known; else by name."""
+    """The old column that became this one, found by attnum where both are known, else by name."""
     attnum = field.metadata.get(_NUMBER)
     for candidate in old:
         known = candidate.metadata.get(_NUMBER)

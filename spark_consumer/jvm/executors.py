@@ -1,9 +1,9 @@
 """Ends the job where a standalone cluster leaves it without executors.
 
 In: a session. Out: an ``OperatorError`` once a Spark job has waited for an executor for too long. Spark itself
-waits for ever, and says so only in a log: for a worker that was never there, and for a master that came back
-without its memory, or with a wrong one, which gives this application nothing more until it registers anew.
-Other cluster managers ask for executors again by themselves, and may take minutes to start one.
+waits for ever, and says so only in a log: if there never was a worker, or if the master was restarted and has lost the
+application, which gets no executor before it registers again.
+Other cluster managers request executors again by themselves, and may take minutes to start one.
 """
 
 import threading
@@ -23,10 +23,10 @@ _DRIVER = "driver"
 
 
 class ExecutorWatch:
-    """Tells when there have been jobs and no executor for too long.
+    """Tells when Spark jobs have waited for an executor for too long.
 
     Args:
-        is_waiting: whether a job runs and no executor is there.
+        is_waiting: whether a Spark job runs and there is no executor.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class ExecutorWatch:
         self.is_over = False
 
     def look(self) -> bool:
-        """Look once; True from the moment on at which the time was up."""
+        """Look once; returns True once the time is up, and ever after."""
         now_s = self._clock()
         if not self._is_waiting():
             self._since_s = None
@@ -54,13 +54,13 @@ def is_cluster(spark: SparkSession) -> bool:
 
 
 def hosts_of(spark: SparkSession) -> list[str]:
-    """Of the driver and of the executors that are there now."""
+    """The hosts of the driver and of the executors that are there now."""
     found = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
     return sorted({str(each.host()) for each in found})
 
 
 def executor_cores(spark: SparkSession) -> list[int]:
-    """Of each executor that is there now; empty where the driver's own process does all work."""
+    """The cores of each executor that is there now; empty in local mode."""
     if not is_cluster(spark):
         return []
     found = spark.sparkContext._jsc.sc().statusStore().executorList(True)
@@ -70,10 +70,10 @@ def executor_cores(spark: SparkSession) -> list[int]:
 
 @contextmanager
 def ending_without_executors(spark: SparkSession, timeout_s: float) -> Iterator[None]:
-    """A block whose Spark jobs are cancelled when they have waited for an executor for so long.
+    """A block whose Spark jobs are cancelled when they have waited for an executor for ``timeout_s``.
 
     Raises:
-        OperatorError: that was so. Else what the block raised.
+        OperatorError: they were cancelled so. Else what the block raised.
     """
     master = spark.sparkContext.master or ""
     if not master.startswith(STANDALONE):

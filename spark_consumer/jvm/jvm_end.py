@@ -1,10 +1,10 @@
 """Turns the end of the driver's JVM into an error that says how it ended.
 
 In: a session, and whatever the job raised. Out: an ``OperatorError`` that says how the JVM ended, if it
-did. One that the kernel kills, that crashes or runs out of memory tells nobody: each call that was
-under way fails in its own way and thread, with a refused or reset connection, an empty answer, a
-stream that broke off, or an exception whose text was still in the JVM. So no error is looked at: the
-JVM is asked, then its process. Nothing is lost by it (I5): what was applied is known from the lake.
+did. A JVM that is killed, crashes or runs out of memory says nothing: each call under way fails in its own way, with a
+refused or reset connection, an empty answer, a broken stream, or an exception whose text was still in the JVM. So the
+error is not looked at: the JVM is asked whether it lives, and then its process. Nothing is lost (I5): what was applied
+is known from the lake.
 """
 
 import logging
@@ -23,12 +23,12 @@ from walbridge.runtime.heap import MORE_HEAP
 from walbridge.schemas.errors import OperatorError, WalbridgeError
 
 EXIT_ON_OUT_OF_MEMORY = "-XX:+ExitOnOutOfMemoryError"
-"""An option of our JVM. Without it only the thread that asked for memory ends: where that is one of Netty's or of the
-stream, nobody is told and the job may wait for ever; where it is a task's, Spark ends the JVM in order, which waits for
-the very plan that can go no further. What Spark might have survived by spilling ends it too: then the heap is
-full for all other threads as well. Under spark-submit the JVM was there before us: give it the option there."""
+"""An option of our JVM. Without it only the thread that asked for memory ends. If that is a thread of Netty or of the
+stream, the job may wait for ever; if it is a task's, Spark shuts the JVM down in order, and that waits for the plan,
+which cannot go on. The JVM then also ends where Spark could have gone on by spilling, but its other threads lack memory
+as well. Under spark-submit the JVM is started before us, and must be given the option there."""
 _OUT_OF_MEMORY = {3, 52}
-"""Exit codes: of that option (HotSpot, report_java_out_of_memory), and Spark's own (SparkExitCode.OOM)."""
+"""Exit codes by that option (HotSpot, report_java_out_of_memory), and by Spark itself (SparkExitCode.OOM)."""
 ANSWER_S = 30.0
 """How long the JVM may take to answer: collecting a large heap may stop it for seconds."""
 END_S = 10.0
@@ -40,7 +40,7 @@ _KERNEL = "the kernel's log (dmesg) tells whether memory was short: then "
 
 
 def silence_py4j() -> None:
-    """Silence py4j's own log lines: a call that fails is raised too, and told where it is caught."""
+    """Silence py4j's own log lines: a failed call also raises, and is logged where that is caught."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     # Some of these lines go to the root logger, not to one of py4j's.
     logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
@@ -81,7 +81,7 @@ def is_up(spark: SparkSession) -> bool:
 
 
 def exit_code(process: "subprocess.Popen[bytes] | None") -> int | None:
-    """The exit code, below 0 for a signal; None: not our process, or it has not ended yet."""
+    """The process's exit code, negative for a signal; None if it is not our child, or has not ended yet."""
     if process is None:
         return None
     with suppress(subprocess.TimeoutExpired):
@@ -95,7 +95,7 @@ def ended_jvm(code: int | None) -> OperatorError:
 
 
 def ending(code: int | None) -> str:
-    """In words; ``code`` as ``exit_code`` gives it."""
+    """How the JVM ended, in words; ``code`` as ``exit_code`` returns it."""
     if code is None:
         return "ended or stopped its Spark context"
     if code in _OUT_OF_MEMORY:
@@ -116,7 +116,7 @@ def _remedy(code: int | None) -> str:
 
 
 def stop_session(spark: SparkSession) -> None:
-    """Stop it. Where its JVM is gone nothing is left to stop, and what raised stays the error."""
+    """Stop the session. If its JVM is gone nothing is raised, so that the first error stays the error."""
     with suppress(Py4JError, OSError), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # pyspark's own, that it could not be stopped cleanly
         spark.stop()

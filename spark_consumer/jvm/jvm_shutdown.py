@@ -1,10 +1,9 @@
-"""Stops a driver whose JVM is asked to stop as one that is asked itself.
+"""Stops the job in order when its JVM is asked to stop.
 
-In: the session, the event that asks the job to stop. Out: a hook in the JVM. Under ``spark-submit``
-the process that clusters, containers and process managers send SIGTERM to is the JVM, and Python is
-its child: without this the JVM would take the session down in the middle of a plan that is almost done, and nobody
-would say or record that the job was stopped. The hook runs before Spark's own, asks the
-job to stop, and lets the JVM go on when Python is done with it.
+In: the session, the event that asks the job to stop. Out: a shutdown hook in the JVM. Under ``spark-submit`` clusters,
+containers and process managers send SIGTERM to the JVM, and Python is its child. Without the hook the JVM would end the
+session in the middle of a plan that is almost done, and the stop would be neither logged nor recorded. The hook runs
+before Spark's own: it asks the job to stop, and lets the JVM go on when Python is done with it.
 """
 
 import threading
@@ -17,32 +16,32 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 PRIORITY = 100
-"""Higher runs earlier; Spark's own hooks, which end the session, have 50 and less."""
+"""Hooks with a higher priority run earlier; Spark's own, which end the session, have 50 and less."""
 PATIENCE_S = 10
-"""Longer than a stop takes (``stop_in_time.py``), and shorter than the stop time-out of a container."""
+"""How long the hook waits: longer than a stop takes (``stop_in_time.py``), shorter than a container's stop time-out."""
 
 
 class _StopRequest:
-    """A java.lang.Runnable; the JVM calls it in a thread of its own."""
+    """A java.lang.Runnable that the JVM calls in one of its threads."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
         self.is_over = threading.Event()
 
     def run(self) -> None:
-        """Ask, and return when the session is no longer needed."""
+        """Ask the job to stop, and return when it no longer needs the session."""
         self._stop.set()
         self.is_over.wait(PATIENCE_S)
 
     class Java:
-        """How py4j learns what this is to the JVM."""
+        """Tells py4j which Java interface this implements."""
 
         implements = ("java.lang.Runnable",)
 
 
 @contextmanager
 def stopping_with_jvm(spark: SparkSession, stop: threading.Event) -> Iterator[Any]:
-    """Inside the block an end of the JVM sets ``stop``, and waits for the block's end. Yields the hook."""
+    """A block in which a shutdown of the JVM sets ``stop``, and waits for the block's end. Yields the hook."""
     gateway: Any = spark.sparkContext._gateway
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     request = _StopRequest(stop)

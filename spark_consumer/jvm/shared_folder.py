@@ -1,8 +1,8 @@
-"""Whether executors can write where the driver reads.
+"""Tries whether executors can write to the lake's folder, so that the driver sees their files.
 
-In: a session and the lake's path. Out: whether what executors wrote there is in front of the driver. It is tried:
-Spark does not tell that executors have a folder of this name each on a disk of their own, nor that it is read-only for
-them, before a plan fails or a commit names files that are not there.
+In: a session and the lake's path. Out: whether the driver sees files that executors wrote there. Spark does not tell
+that executors have a folder of this name on their own disks, or cannot write to it: otherwise a plan would fail, or a
+commit would name files that are not there.
 """
 
 import shutil
@@ -17,18 +17,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from walbridge.schemas.errors import OperatorError, RetryableError
-from walbridge.spark_consumer.errors import java_cause, sorted_error
+from walbridge.spark_consumer.errors import classified_error, java_cause
 from walbridge.spark_consumer.jvm.executors import executor_cores, is_cluster
 
 log = structlog.get_logger()
 
 PROBE = "_executors_write"
 LINES = 4
-"""Each written by a task of its own, so that not all are of one executor as a rule."""
+"""Each line is written by its own task, so that usually several executors write."""
 
 
 def executors_write(spark: SparkSession, path: str) -> bool:
-    """Whether executors and the driver share the lake. A path on an object store is none that can be tried: False.
+    """Whether executors and the driver share the lake's folder. False on an object store, which is not tried.
 
     Raises:
         RetryableError: there is no executor that could try it.
@@ -44,7 +44,7 @@ def executors_write(spark: SparkSession, path: str) -> bool:
         except (PySparkException, Py4JJavaError) as error:
             if executor_cores(spark):
                 raise
-            # Says nothing of the folder, and the job would keep the answer for as long as it runs.
+            # This shows nothing about the folder, and the job would keep the answer as long as it runs.
             raise RetryableError("Spark has no executor that could try whether it writes to the lake") from error
 
     if reason := reason_against(write, Path(path)):
@@ -55,10 +55,10 @@ def executors_write(spark: SparkSession, path: str) -> bool:
 
 
 def reason_against(write: Callable[[str], None], lake: Path) -> str | None:
-    """Why what is written there is not here; None if it is.
+    """Why the driver does not see what ``write`` has written; None if it sees it.
 
     Args:
-        write: writes the numbers below LINES, a line each, to files in a folder that does not exist yet.
+        write: has executors write the numbers below LINES, a line each, into files of a new folder.
     """
     folder = lake / f"{PROBE}-{uuid.uuid4().hex}"
     try:
@@ -73,8 +73,8 @@ def reason_against(write: Callable[[str], None], lake: Path) -> str | None:
 
 
 def _in_words(error: Exception) -> str:
-    """Never Java's own text: that of a job may quote anything (I10)."""
-    found = sorted_error(error)
+    """The error in words, without Java's text, which may quote anything (I10)."""
+    found = classified_error(error)
     if isinstance(found, OperatorError):
         return found.what
     if isinstance(error, OSError) and error.strerror:

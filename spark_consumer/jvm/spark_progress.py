@@ -1,8 +1,8 @@
-"""Whether Spark gets on within a job of its own, of which the driver hears nothing until that job ends.
+"""Tells whether running Spark jobs make progress, which the driver's Python cannot see until a job ends.
 
-In: a session whose jobs run. Out: a call whenever they have come further: one of them began or ended, a task ended,
-or a task took more rows. The last is told by Spark's own metrics, which executors send with their heartbeats, so that
-one task that reads for an hour is heard too. All of these only grow, and a job that hangs adds to none of them.
+In: a session with running jobs. Out: a call whenever they have made progress: a job began or ended, a task ended, or a
+task took more rows. The rows come from Spark's SQL metrics, which executors send with their heartbeats, so that a task
+that reads for an hour counts as well. A job that hangs changes none of these.
 """
 
 import threading
@@ -16,18 +16,18 @@ ASK_EVERY_S = 5.0
 """Half of the time between two heartbeats of an executor."""
 
 Reached = tuple[tuple[int, int, str], ...]
-"""Of each job that runs: its number, how many of its tasks have ended, and the metrics of its query as one text."""
+"""For each running job: its number, how many of its tasks have ended, and the metrics of its query as one text."""
 
 
 class SparkProgress:
-    """How far the running jobs of a session are; asked from one thread."""
+    """The progress of a session's running jobs; asked from one thread."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._last: Reached = ()
 
     def has_moved(self) -> bool:
-        """Whether they are further than when this was last asked. What cannot be had now is not."""
+        """Whether there was progress since the last call; False if Spark does not tell."""
         # Spark may forget a job between two questions about it; a JVM that ends fails a call in any of many ways.
         with suppress(Exception):
             before, self._last = self._last, self.reached()
@@ -35,7 +35,7 @@ class SparkProgress:
         return False
 
     def reached(self) -> Reached:
-        """How far they are; raises where Spark does not say."""
+        """The progress so far; raises if Spark does not tell."""
         running = self._spark.sparkContext.statusTracker().getActiveJobsIds()
         return tuple(self._of_job(number) for number in sorted(running))
 
@@ -51,10 +51,10 @@ class SparkProgress:
 
 
 @contextmanager
-def hearing(has_moved: Callable[[], bool], tell: Callable[[], None]) -> Iterator[None]:
-    """A block in which a thread asks every so often whether something has moved, and then calls ``tell``.
+def reporting_progress(has_moved: Callable[[], bool], tell: Callable[[], None]) -> Iterator[None]:
+    """A block in which a thread asks every ``ASK_EVERY_S`` whether there was progress, and then calls ``tell``.
 
-    Nobody waits for its last question: where the JVM has ended, that may never be answered.
+    The end of the block does not wait for the thread: if the JVM has ended, its last question may never return.
     """
     ended = threading.Event()
 

@@ -1,8 +1,8 @@
-"""The Spark session: ours for ``python -m walbridge.spark_consumer``, the given one under ``spark-submit``.
+"""The Spark session: our own for ``python -m walbridge.spark_consumer``, that of ``spark-submit`` under it.
 
-In: settings. Out: a session that reads Kafka, decodes Avro and knows Delta, with clocks in UTC
-and column names as Postgres has them. No Python ever runs on its executors. Properties reach the
-JVM in a file that only we can read: everybody on the machine sees a process's arguments (I10).
+In: settings. Out: a session that reads Kafka, decodes Avro and knows Delta, with time zone UTC
+and case-sensitive column names. No Python runs on its executors. Properties reach the JVM in a file that only this
+user can read, since every user of the machine sees a process's arguments (I10).
 """
 
 import os
@@ -24,7 +24,7 @@ from walbridge.spark_consumer.errors import java_cause
 from walbridge.spark_consumer.jvm.jvm_end import EXIT_ON_OUT_OF_MEMORY
 
 CONNECTOR = "spark-sql-kafka-0-10"
-"""One jar that tells whether a folder holds the jars at all."""
+"""The jar by which a folder is known to hold the jars."""
 
 _REQUIRED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -39,7 +39,7 @@ _REQUIRED = {
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
 }
 _STATIC = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
-"""Of these, what only the start of a session can set."""
+"""Those of them that can only be set when a session starts."""
 _PREFERRED = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -47,13 +47,13 @@ _PREFERRED = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "2",
-    # Of each file that an executor writes so much waits in the heap; 128 MiB by default.
+    # So much of each file that an executor writes is buffered in the heap; 128 MiB by default.
     "spark.hadoop.parquet.block.size": str(32 * 2**20),
     # Copies that are written beside the plans have a pool of their own: plans get tasks meanwhile.
     "spark.scheduler.mode": "FAIR",
     # What is left is for large records: see walbridge/runtime/heap.py.
     "spark.memory.fraction": str(SPARK_SHARE),
-    # A partition's last answer stays in the heap for five minutes otherwise: unpacked, and in its consumer.
+    # By default a partition's last fetch stays in the heap for five minutes, unpacked and in its consumer.
     "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
     "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
     "spark.kafka.consumer.cache.timeout": "5s",
@@ -75,14 +75,14 @@ LATE_SECOND_COMPILER = " ".join(
         "BackEdgeThreshold": 160_000,
     }.items()
 )
-"""Four times HotSpot's own counts of calls. What runs for each row passes these within the first plan; by its own the
-second compiler also takes what only starts Spark and plans queries."""
+"""Options that let HotSpot's second compiler (C2) begin at four times the default counts of calls. Code that runs for
+each row reaches these within the first plan; by default C2 also compiles what only starts Spark and plans queries."""
 _SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 _PLAIN = frozenset(string.ascii_letters + string.digits + "./-_,;@+*()[]{}$%&?<>|~^\"'")
 _LOCAL_DISK_ONLY = "spark.sql.streaming.checkpointFileManagerClass"
 
-# Whatever fails reaches the job as an exception, and the job says it once: these would say it
-# again, with pages of stack. The gateway's level, unless given, becomes that of all others.
+# Every failure reaches the job as an exception, which the job logs once. These loggers would log it
+# again, with pages of stack. If the gateway's level is not given, it becomes that of all others.
 _LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -158,7 +158,8 @@ def is_submitted(environ: Mapping[str, str]) -> bool:
 
 @contextmanager
 def _submit_arguments(ours: str) -> Iterator[None]:
-    """What pyspark passes on to spark-submit, where a builder's settings would be arguments."""
+    """A block in which pyspark passes these arguments on to spark-submit. A builder's settings would become arguments,
+    which other users can see."""
     given = os.environ.get(_SUBMIT_ARGS)
     os.environ[_SUBMIT_ARGS] = f"{ours} {given or 'pyspark-shell'}"
     try:
@@ -170,7 +171,7 @@ def _submit_arguments(ours: str) -> Iterator[None]:
 
 
 def properties_text(conf: Mapping[str, str]) -> str:
-    """A Java properties file that says just this."""
+    """The settings as a Java properties file."""
     return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in conf.items())
 
 
@@ -182,7 +183,7 @@ def _escaped(text: str) -> str:
 
 
 def session_conf(settings: Settings, log4j: Path) -> dict[str, str]:
-    """What the builder is told; ``[spark.conf]`` wins over what is merely preferred.
+    """The session's settings; ``[spark.conf]`` overrides those that are merely preferred.
 
     Raises:
         OperatorError: the connectors' jars are missing.

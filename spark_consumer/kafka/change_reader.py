@@ -1,13 +1,16 @@
-"""A plan's records: exactly its ranges, in one read, counted before anything is touched.
+"""Reads a plan's records: exactly its ranges, once, and counts them before any table is written.
 
-In: a plan. Out: ``PlannedRecords``: how much it holds of each table, and the records themselves. A very small
-plan is fetched by one consumer, without Spark. A small one comes to the driver in one job without a shuffle.
-A large one stays in Spark: one job measures each partition and fills a cache. Tables of few records then have
-them on the driver, all others as a DataFrame (topic, partition, offset, key, value). Values of more than
-``LARGE_BYTES`` are in neither, and null there: of them only place and size are kept (``LargeRecord``), and
-whoever decodes asks for them one at a time, so that no task, slice or batch is larger than its bound (I9). A
-count that is not the cuts' is the trouble of its table (I7): something was lost, repeated or written by
-somebody else.
+In: a plan. Out: ``PlannedRecords``: the records, and how many and how large they are for each table.
+
+- A very small plan is fetched by one consumer, without Spark.
+- A small plan comes to the driver in one Spark job without a shuffle.
+- A large plan stays in Spark: one job measures each partition and fills a cache. Tables with few records then have
+  them on the driver, all others as a DataFrame (topic, partition, offset, key, value).
+
+Values of more than ``LARGE_BYTES`` are null in both: only their partition, offset and size are kept
+(``LargeRecord``), and the decoder fetches them one at a time, so that no task, slice or batch exceeds its bound (I9).
+If a count differs from that of the cuts, the table is in trouble (I7): records were lost, repeated or written by
+another program.
 """
 
 import threading
@@ -42,58 +45,58 @@ from walbridge.spark_consumer.kafka.ranges import RECORD
 from walbridge.spark_consumer.kafka.slices import Volume
 from walbridge.spark_consumer.plan.plan import Plan
 
-FEW = Volume(rows=4_000, bytes=4 * 2**20)
-"""Up to here a table's records are decoded on the driver, in a tenth of a second at most."""
+LOCAL_FOLD_MAX = Volume(rows=4_000, bytes=4 * 2**20)
+"""Up to so many records of a table are decoded and folded on the driver, in a tenth of a second at most."""
 LARGE_BYTES = 256 * 2**10
-"""Larger values are read one by one. A slice has room for 128 of this size, so slices differ little in size."""
+"""Larger values are fetched one by one. A slice has room for 128 values of this size, so slices differ little."""
 FETCHED_MAX = Volume(rows=40_000, bytes=32 * 2**20)
-"""Of all tables of a plan, on the driver at a time (I9)."""
+"""Records of all tables of a plan that are on the driver at a time (I9)."""
 
 Values = Callable[[Sequence[LargeRecord]], Iterator[tuple[LargeRecord, bytes]]]
 """Fetches the values of large records, one at a time."""
 
 
 def one_consumer_rows(partitions: int) -> int:
-    """Records of so many partitions that one consumer fetches before Spark would have them.
+    """Up to how many records of so many partitions one consumer is quicker than Spark.
 
-    A thousand take it some ten milliseconds. Spark takes a quarter of a second, and 20 ms for each partition of which
-    it has no consumer any more (``make bench``: job over many tables).
+    A thousand take it some ten milliseconds. Spark takes a quarter of a second, and 20 ms for each partition for which
+    it has no consumer in its cache (``make bench``: job over many tables).
     """
     return 10_000 + 20 * partitions
 
 
-Few = Callable[[int], pa.Table | None]
-"""Fetches all records as ``SIZED_RECORD`` unless a value has more bytes than that."""
+FetchFew = Callable[[int], pa.Table | None]
+"""Fetches all records as ``SIZED_RECORD``; None if a value has more bytes than the argument."""
 
 
 def _no_values(_records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
     return iter(())
 
 
-def _not_few(_value_bytes_max: int) -> None:
-    """Spark reads them."""
+def _spark_fetches(_value_bytes_max: int) -> None:
+    """A ``FetchFew`` that leaves all records to Spark."""
 
 
-def _unheard() -> None:
-    """Nobody wants to know."""
+def _ignore() -> None:
+    """The default of ``on_slice``."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRecords:
     """A plan's records of one topic.
 
-    ``fetched``: those of ``frame()`` on the driver, if they are few. ``on_slice`` is called for each slice
-    and each large value that was handed over, as a sign of progress.
+    ``fetched``: the same records as ``frame()``, on the driver, if they are few. ``on_slice`` is called after each
+    slice and each large value, as a sign of progress.
     """
 
     frame: Callable[[], DataFrame]
     """topic, partition, offset, key, value (null where it is large); from Kafka unless they are here already."""
     volumes: Mapping[str | None, Volume]
-    """Bytes without those of large values."""
+    """Number and bytes of the records by frame id, large values not counted in bytes."""
     fetched: pa.Table | None
     large: Sequence[LargeRecord] = ()
     values: Values = _no_values
-    on_slice: Callable[[], None] = _unheard
+    on_slice: Callable[[], None] = _ignore
 
 
 class PlannedRecords:
@@ -105,10 +108,15 @@ class PlannedRecords:
         rows: Mapping[str, int],
         values: Values = _no_values,
         tasks: int | None = None,
-        few: Few = _not_few,
+        fetch_few: FetchFew = _spark_fetches,
     ) -> None:
-        """``rows``: how many records each topic must have. ``values``: fetches large values. ``tasks``: over
-        how many tasks the records are spread once fewer readers have read them; None: they stay where they are."""
+        """
+        Args:
+            rows: how many records each topic must have.
+            values: fetches large values.
+            tasks: over how many tasks records are spread after fewer readers have read them; None: over no others.
+            fetch_few: fetches all records without Spark, if they are small enough.
+        """
         self._read = read
         self._frame: DataFrame | None = None
         self._tasks = tasks
@@ -117,14 +125,14 @@ class PlannedRecords:
         self._lock = threading.RLock()
         self.measures: Sequence[Measure] = ()
         self.troubles: Mapping[str, TableError] = {}
-        """By topic: why its records are not to be taken."""
+        """By topic: why its records must not be applied."""
         fetched: pa.Table | None = None
         large: pa.Table | None = None
         total = sum(rows.values())
-        if 0 < total <= FETCHED_MAX.rows and max(rows.values()) <= FEW.rows:
-            # No table has many: one job without a shuffle. A value above its share is null here and read again later.
+        if 0 < total <= FETCHED_MAX.rows and max(rows.values()) <= LOCAL_FOLD_MAX.rows:
+            # No table has many records: one job without a shuffle. A value above its share is left out, and read later.
             share = FETCHED_MAX.bytes // total
-            fetched = few(min(share, LARGE_BYTES))
+            fetched = fetch_few(min(share, LARGE_BYTES))
             fetched = _fetch(self._records(), share) if fetched is None else fetched
             large = fetched.filter(pc.is_valid(fetched["large"]))
             self.measures = measured_here(fetched)
@@ -132,35 +140,35 @@ class PlannedRecords:
             self.measures = measured(self.persisted())
             if any(measure.large for measure in self.measures):
                 large = to_arrow(self._records().where("large is not null"))
-            if topics := list(_topics_of_few(self.measures)):
-                fetched = _fetch(self._records().where(F.col("topic").isin(topics)), FEW.bytes)
+            if topics := list(_topics_for_local_fold(self.measures)):
+                fetched = _fetch(self._records().where(F.col("topic").isin(topics)), LOCAL_FOLD_MAX.bytes)
         self.large: Sequence[LargeRecord] = [] if large is None else found_large(large)
         self._volumes = volumes_by_topic(self.measures)
         self._fetched = {} if fetched is None else _by_topic(fetched)
 
     def of(self, topic: str) -> TableRecords:
-        """Those of one topic.
+        """The records of one topic.
 
         Raises:
-            TableError: they are not what the cuts promise, or cannot be had.
+            TableError: they are not what the cuts promise, or cannot be read.
         """
         if topic in self.troubles:
             raise self.troubles[topic]
         volumes = self._volumes.get(topic, {})
-        few = self._few_of(topic, sum(volumes.values(), Volume()))
+        few = self._fetched_of(topic, sum(volumes.values(), Volume()))
         frame = partial(self._from_spark, topic) if few is None else partial(self._from_driver, few)
         large = [record for record in self.large if record.topic == topic]
         return TableRecords(frame, volumes, few, large, self._values)
 
     def _records(self) -> DataFrame:
-        """All of them as Spark has them: asked for only where Spark is."""
+        """All records as a DataFrame, made when first asked for."""
         with self._lock:
             if self._frame is None:
                 self._frame = without_large(sized(self._read()), LARGE_BYTES)
             return self._frame
 
     def persisted(self) -> DataFrame:
-        """All of them, read and decompressed once, in memory or on local disk."""
+        """All records as a persisted DataFrame: read and decompressed once, in memory or on local disk."""
         with self._lock:
             records = self._records()
             if not self._is_persisted:
@@ -170,7 +178,7 @@ class PlannedRecords:
         return records
 
     def close(self) -> None:
-        """Let go of them."""
+        """Unpersist the records."""
         if self._is_persisted:
             self._records().unpersist()
 
@@ -180,52 +188,60 @@ class PlannedRecords:
     def _from_driver(self, fetched: pa.Table) -> DataFrame:
         return self._records().sparkSession.createDataFrame(fetched.select(RECORD.names))
 
-    def _few_of(self, topic: str, volume: Volume) -> pa.Table | None:
+    def _fetched_of(self, topic: str, volume: Volume) -> pa.Table | None:
         mine = self._fetched.get(topic)
-        if mine is None or not volume.fits(FEW):
+        if mine is None or not volume.fits(LOCAL_FOLD_MAX):
             return None
         is_whole = mine.num_rows == volume.rows and not pc.any(mine["is_left_out"], min_count=0).as_py()
         return mine if is_whole else None
 
 
-def _topics_of_few(measures: Iterable[Measure]) -> Iterator[str]:
-    """The topics of few records, those of fewest bytes first, as many as the driver may hold."""
+def _topics_for_local_fold(measures: Iterable[Measure]) -> Iterator[str]:
+    """The topics with few records, smallest first, until the driver may hold no more."""
     totals = {topic: sum(volumes.values(), Volume()) for topic, volumes in volumes_by_topic(measures).items()}
     left = FETCHED_MAX
     for topic, volume in sorted(totals.items(), key=lambda entry: entry[1].bytes):
-        if volume.fits(FEW) and volume.fits(left):
+        if volume.fits(LOCAL_FOLD_MAX) and volume.fits(left):
             left -= volume
             yield topic
 
 
 def _by_topic(records: pa.Table) -> dict[str, pa.Table]:
     """The records by topic, in one pass however many topics there are."""
-    places: dict[str, list[int]] = defaultdict(list)
-    for place, topic in enumerate(records["topic"].to_pylist()):
-        places[topic].append(place)
-    return {topic: records.take(of) for topic, of in places.items()}
+    indices: dict[str, list[int]] = defaultdict(list)
+    for index, topic in enumerate(records["topic"].to_pylist()):
+        indices[topic].append(index)
+    return {topic: records.take(of_topic) for topic, of_topic in indices.items()}
 
 
 @contextmanager
 def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
-    """The records of a plan, until the block ends. What is wrong with one topic is raised to whoever asks for it.
+    """The records of a plan, until the block ends. A fault of one topic is raised when its records are asked for.
 
     Raises:
         RetryableError: the broker is away.
     """
-    ranges = {place: (part.start_offset, part.end_offset) for place, part in plan.ranges.items() if part.records}
+    ranges = {
+        partition_id: (part.start_offset, part.end_offset) for partition_id, part in plan.ranges.items() if part.records
+    }
     troubles: dict[str, TableError] = dict(log.lost(ranges))
     with READING.of_plan():
-        troubles |= log.too_large({place: of for place, of in ranges.items() if place[0] not in troubles})
-    ranges = {place: of for place, of in ranges.items() if place[0] not in troubles}
-    planned = {place: part for place, part in plan.ranges.items() if place[0] not in troubles}
+        troubles |= log.too_large(
+            {partition_id: of for partition_id, of in ranges.items() if partition_id[0] not in troubles}
+        )
+    ranges = {partition_id: of for partition_id, of in ranges.items() if partition_id[0] not in troubles}
+    planned = {partition_id: part for partition_id, part in plan.ranges.items() if partition_id[0] not in troubles}
     rows: Counter[str] = Counter()
     for part in planned.values():
         rows[part.topic] += part.records
-    few = partial(log.few, ranges) if rows.total() <= one_consumer_rows(len(ranges)) else _not_few
+    fetch_few = partial(log.fetch_few, ranges) if rows.total() <= one_consumer_rows(len(ranges)) else _spark_fetches
     with READING.of_plan():
         records = PlannedRecords(
-            partial(log.read, ranges, plan.rows), rows, partial(_alone, log.values), tasks_of(log, plan.rows), few
+            partial(log.read, ranges, plan.rows),
+            rows,
+            partial(_values_in_turn, log.values),
+            tasks_of(log, plan.rows),
+            fetch_few,
         )
     try:
         troubles |= other_counts(planned, counted_by_partition(records.measures))
@@ -239,13 +255,13 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
 
 
 def tasks_of(log: KafkaLog, rows: int) -> int | None:
-    """Over how many tasks so many records are spread before they are folded, where large records allow fewer readers
-    than there are cores; None: they stay where they are."""
+    """Over how many tasks records are spread before they are folded, if fewer readers than cores may read at a time;
+    None: they are not spread."""
     return log.cores if rows > TASK_ROWS and log.readers < log.cores else None
 
 
-def _alone(values: Values, records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
-    """The same, while nobody else has Kafka read."""
+def _values_in_turn(values: Values, records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
+    """The same values, fetched while no other read of Kafka is under way."""
     with READING.of_plan():
         yield from values(records)
 
@@ -253,30 +269,30 @@ def _alone(values: Values, records: Sequence[LargeRecord]) -> Iterator[tuple[Lar
 def other_counts(
     planned: Mapping[PartitionId, PartitionRange], counted: Mapping[PartitionId, tuple[int, int, int]]
 ) -> dict[str, TableError]:
-    """By topic: partitions whose records are not exactly those that their cuts promise.
+    """By topic: the error of a partition whose records are not those that its cuts promise.
 
     Args:
         counted: records, first and last offset by partition.
     """
     found: dict[str, TableError] = {}
-    for place, part in planned.items():
-        count, first, last = counted.get(place, (0, part.start_offset, part.end_offset - 1))
+    for (topic, partition), part in planned.items():
+        count, first, last = counted.get((topic, partition), (0, part.start_offset, part.end_offset - 1))
         if count != part.records or first < part.start_offset or last >= part.end_offset:
-            found[place[0]] = TableError(
-                f"{place[0]}[{place[1]}] holds {count} records in [{part.start_offset}, {part.end_offset}), "
+            found[topic] = TableError(
+                f"{topic}[{partition}] holds {count} records in [{part.start_offset}, {part.end_offset}), "
                 f"its cuts say {part.records}: the topic was changed from outside"
             )
     return found
 
 
 def _fetch(records: DataFrame, value_bytes_max: int) -> pa.Table:
-    """The records on the driver; values above the limit are left out, so that all of them have a bound (I9)."""
+    """The records on the driver, without values above the limit, so that their total size is bounded (I9)."""
     is_left_out = F.col("size") > value_bytes_max
     limited = records.withColumn("is_left_out", is_left_out)
     return to_arrow(limited.withColumn("value", F.when(~is_left_out, F.col("value"))))
 
 
 def found_large(found: pa.Table) -> list[LargeRecord]:
-    """The large ones among records, which are all that there are of them here."""
+    """The large records of a table that holds nothing else."""
     names = ("topic", "partition", "offset", "key", "frame_id", "large")
     return [LargeRecord(*each) for each in zip(*(found[name].to_pylist() for name in names), strict=True)]

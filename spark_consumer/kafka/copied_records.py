@@ -1,9 +1,9 @@
-"""The records of one copy, read piece by piece: plans read between two pieces, and wait for one at most.
+"""Reads the records of one copy piece by piece: plans may read between two pieces, and wait for one at most.
 
-In: the plan of a copy that is written beside the plans. Out: its table's records, as ``change_reader`` has those of a
-plan: counted before anything is written (I7), and then in Spark's blocks in memory or on disk. The heap has room for
-the readers of one read (I9), so whoever reads has it for itself (``READING``). What is read as a piece is also worked
-on as one or two, by tasks for which the plans' tasks wait.
+In: the plan of a copy that is written beside the plans. Out: its table's records, as ``change_reader`` gives those of a
+plan: counted before anything is written (I7), and persisted in Spark's blocks. The heap has room for the readers of one
+read only (I9), so each piece takes a turn (``READING``). A piece becomes one or two tasks, which hold cores that plans
+wait for.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from walbridge.schemas.control.cut import PartitionId
-from walbridge.spark_consumer.errors import sorting_errors
+from walbridge.spark_consumer.errors import classifying_errors
 from walbridge.spark_consumer.kafka.change_reader import (
     LARGE_BYTES,
     TableRecords,
@@ -39,7 +39,7 @@ from walbridge.spark_consumer.kafka.ranges import RECORD, Range
 from walbridge.spark_consumer.plan.plan import Plan
 
 PIECE_ROWS, PIECES_MAX = 50_000, 100
-"""Records of a piece, more of them where there would be more pieces. One is read in a second or two."""
+"""Records of a piece, which is read in a second or two; more if there would be too many pieces."""
 VALUES_AT_A_TIME = 16
 """Large values that are fetched before a plan may read."""
 
@@ -53,14 +53,16 @@ def copied_records(
     """All records of a plan of one table, until the block ends.
 
     Args:
-        log: nobody else's.
-        on_step: called behind each piece and slice; what it raises ends the work.
+        log: used by no other thread.
+        on_step: called after each piece and slice; an exception of it ends the work.
 
     Raises:
-        TableError: they are not what the cuts promise, or cannot be had.
+        TableError: they are not what the cuts promise, or cannot be read.
         RetryableError: the broker is away.
     """
-    ranges = {place: (part.start_offset, part.end_offset) for place, part in plan.ranges.items() if part.records}
+    ranges = {
+        partition_id: (part.start_offset, part.end_offset) for partition_id, part in plan.ranges.items() if part.records
+    }
     _refuse_unreadable(log, ranges)
     read = _Read(log)
     try:
@@ -76,13 +78,13 @@ def copied_records(
 
 
 def pieces(ranges: Ranges, count: int) -> Iterator[Ranges]:
-    """The ranges in so many parts of about as many records: markers of transactions lie evenly enough between them."""
+    """The ranges divided into ``count`` pieces. Offsets are divided evenly; records lie evenly enough among them."""
     for number in range(count):
         bounds = {
-            place: (start + (end - start) * number // count, start + (end - start) * (number + 1) // count)
-            for place, (start, end) in ranges.items()
+            partition_id: (start + (end - start) * number // count, start + (end - start) * (number + 1) // count)
+            for partition_id, (start, end) in ranges.items()
         }
-        yield {place: (start, end) for place, (start, end) in bounds.items() if start < end}
+        yield {partition_id: (start, end) for partition_id, (start, end) in bounds.items() if start < end}
 
 
 def _refuse_unreadable(log: KafkaLog, ranges: Ranges) -> None:
@@ -94,7 +96,7 @@ def _refuse_unreadable(log: KafkaLog, ranges: Ranges) -> None:
 
 
 class _Read:
-    """What has been read so far."""
+    """The pieces that have been read so far."""
 
     def __init__(self, log: KafkaLog) -> None:
         self._log = log
@@ -103,9 +105,9 @@ class _Read:
         self._large: list[LargeRecord] = []
 
     def add(self, ranges: Ranges, rows: int) -> None:
-        """Read another piece, of about so many records."""
+        """Read another piece, of about ``rows`` records."""
         tasks = tasks_of(self._log, rows)
-        with READING.beside_plans(), sorting_errors():
+        with READING.beside_plans(), classifying_errors():
             frame = without_large(sized(self._log.read(ranges, rows)), LARGE_BYTES)
             frame = frame if tasks is None else frame.repartition(tasks, "offset")
             self._frames.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
@@ -115,7 +117,7 @@ class _Read:
             self._large += found_large(to_arrow(self._frames[-1].where("large is not null")))
 
     def records(self, topic: str, on_step: Callable[[], None]) -> TableRecords:
-        """All of them.
+        """The records of all pieces.
 
         Raises:
             TableError: one is larger than the heap takes.
@@ -132,7 +134,7 @@ class _Read:
         return reduce(DataFrame.unionByName, frames).select(*RECORD.names)
 
     def close(self) -> None:
-        """Let go of them."""
+        """Unpersist all pieces."""
         for frame in self._frames:
             frame.unpersist()
 

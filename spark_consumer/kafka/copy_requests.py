@@ -1,9 +1,9 @@
 """Asks the producer to copy tables that the lake cannot follow any more, as ``walbridge copy`` does.
 
 In: tables in trouble. Out: requests in ``<p>.progress``, acknowledged before ``_cuts`` says that the tables are stale:
-a job that dies between has the same trouble again, and asks again. A table that is being copied the producer copies
-again behind that: what was sent of its copy the lake has lost, so the end of it mends nothing. What comes back so soon
-no copy mends: a table is asked for a few times an hour, then left to people.
+a job that dies in between meets the same trouble again, and asks again. If a copy of the table goes on already, the
+producer copies it once more after that: the lake has lost records of the running copy, so its end mends nothing. A
+table is asked for three times an hour at most: trouble that comes back so soon is not mended by copies.
 """
 
 import time
@@ -53,7 +53,7 @@ class CopyRequests:
         self._asked: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=AGAIN_MAX))
 
     def ask(self, slot: str, troubles: Iterable[TableTrouble]) -> frozenset[int]:
-        """Ask for those that a copy mends; the relation ids of which the producer was asked.
+        """Ask for copies of the tables that a copy mends; returns the relation ids that were asked for.
 
         Raises:
             RetryableError: Kafka is away.
@@ -88,4 +88,4 @@ class CopyRequests:
                 producer.close(self._jvm.java.time.Duration.ofSeconds(1))
         except Py4JJavaError as error:
             cause = error.java_exception
-            raise self._kafka.sorted_error(cause.getCause() or cause) from None
+            raise self._kafka.classified_error(cause.getCause() or cause) from None

@@ -1,8 +1,8 @@
 """The cuts topic: what to apply next, and a stream that says when.
 
-In: offsets of ``<p>.cuts``. Out: (offset, cut) pairs. The stream is the trigger: where to read on is in the lake, up to
-where is in the log, so a lost, rewound or advanced checkpoint changes nothing (I5). However many cuts a trigger stands
-for, they are read in slices of bounded size (I9); the few of a job that keeps up are fetched by its own consumer.
+In: offsets of ``<p>.cuts``. Out: (offset, cut) pairs. The Spark stream is a trigger only: the lake says from which
+offset to read on, and the log says up to which. So a lost, rewound or advanced checkpoint changes nothing (I5). Cuts
+are read in slices of bounded size (I9); if they are few, the job's own consumer fetches them.
 """
 
 import json
@@ -19,7 +19,7 @@ from walbridge.schemas.control.cut import Cut, Epoch, decode_cut
 from walbridge.schemas.errors import OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
-from walbridge.spark_consumer.errors import sorting_errors
+from walbridge.spark_consumer.errors import classifying_errors
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.ranges import Range
 
@@ -27,12 +27,12 @@ Cuts = list[tuple[int, Cut]]
 CutsFrom = Callable[[int], Iterator[Cuts]]
 """The cuts from an offset on, in slices."""
 OFFSETS_PER_READ = 2_048
-"""Transaction markers take offsets too: about half of these offsets are cuts."""
+"""About half of these offsets are cuts, since transaction markers take offsets too."""
 BYTES_PER_READ = 32 * 2**20
 LARGE_OFFSETS_PER_READ = 64
-"""Cuts may be as large as 500 kB: of large ones fewer are held at a time (I9)."""
+"""Cuts may be as large as 500 kB: fewer large ones are held at a time (I9)."""
 FEW_BYTES = 32 * 2**10
-"""Of a cut: where one has more, Spark reads them."""
+"""If a cut has more bytes, Spark reads the slice."""
 CHECKPOINT = "_checkpoint"
 WATCH_S = 0.2
 WATCH_ONCE_S = 0.02
@@ -49,8 +49,8 @@ class CutsSource:
         self._interval_ms = settings.lake.trigger_interval_ms
 
     def forget_checkpoint(self) -> None:
-        """What the stream knows is of another topic; the lake knows all that counts. On a file system alone: elsewhere
-        Spark's error says what to delete."""
+        """Delete the stream's checkpoint, which is of another topic; nothing depends on it. On an object store it
+        stays: there Spark's error says what to delete."""
         if "://" not in self._checkpoint:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
 
@@ -61,27 +61,27 @@ class CutsSource:
             OperatorError: there is no such topic.
             RetryableError: the broker is away.
         """
-        place = self._topic, 0
+        partition_id = self._topic, 0
         if self._log.partition_count(self._topic) == 0:
             raise OperatorError(
                 f"topic {self._topic} does not exist",
                 remedy="start the producer first: walbridge init, then walbridge produce; or check name and "
                 "[kafka] bootstrap_servers",
             )
-        return self._log.starts([place])[place], self._log.ends([place])[place]
+        return self._log.starts([partition_id])[partition_id], self._log.ends([partition_id])[partition_id]
 
     def read(self, start: int, end: int) -> Iterator[Cuts]:
         """The cuts in [start, end), in slices of bounded size.
 
-        If the log begins after ``start``, perhaps only a marker expired; a missing cut is found by the chain.
+        If the log begins after ``start``, perhaps only a marker has expired: the chain of cuts tells if one is missing.
 
         Raises:
             OperatorError: a record that is no cut.
             RetryableError: the broker is away.
         """
-        place = self._topic, 0
-        start = max(start, self._log.starts([place])[place])
-        self._log.wait_visible({place: (start, end)})
+        partition_id = self._topic, 0
+        start = max(start, self._log.starts([partition_id])[partition_id])
+        self._log.wait_visible({partition_id: (start, end)})
         while start < end:
             upto = min(end, start + OFFSETS_PER_READ)
             if self._bytes(start, upto) > BYTES_PER_READ:
@@ -90,8 +90,8 @@ class CutsSource:
             start = upto
 
     def newest_beginning(self, start: int, end: int, applied: Epoch | None) -> int | None:
-        """Where cut 1 of the epoch is to which the newest cut in [start, end) belongs; None where that is the epoch
-        that was ``applied``, or cut 1 is not there any more.
+        """The offset of cut 1 of the newest epoch in [start, end). None if that is the epoch that was ``applied``, or
+        its cut 1 is not kept any more.
 
         Raises:
             As ``read``.
@@ -143,15 +143,15 @@ class CutsSource:
         if batches.failure is not None:
             raise batches.failure
         if (died := query.exception()) is not None:
-            with sorting_errors():
+            with classifying_errors():
                 raise died
 
     def _of_trigger(self, begins_there: bool, start: int) -> Iterator[Cuts]:
-        """The cuts from ``start`` on. ``begins_there``: the trigger's own records are sure to begin there or before, so
-        that there is nothing to be asked first. They are not read: a job of Spark's takes longer than all else that
-        comes before a small plan."""
-        place = self._topic, 0
-        end = self._log.ends([place])[place]
+        """The cuts from ``start`` on, fetched by the job's own consumer: reading the trigger's records would be a Spark
+        job, which takes longer than all else before a small plan. ``begins_there``: the trigger's records begin at
+        ``start`` or before, so whether they are visible need not be asked."""
+        partition_id = self._topic, 0
+        end = self._log.ends([partition_id])[partition_id]
         if not begins_there or end - start > LARGE_OFFSETS_PER_READ:
             yield from self.read(start, end)
         elif start < end:
@@ -179,7 +179,7 @@ class CutsSource:
 
     def _slice(self, start: int, end: int) -> Cuts:
         ranges = {(self._topic, 0): (start, end)}
-        few = self._log.few(ranges, FEW_BYTES) if end - start <= LARGE_OFFSETS_PER_READ else None
+        few = self._log.fetch_few(ranges, FEW_BYTES) if end - start <= LARGE_OFFSETS_PER_READ else None
         if few is not None:
             return self._decoded(zip(*(few[name].to_pylist() for name in ("offset", "value")), strict=True))
         return self._decoded(
@@ -203,13 +203,13 @@ def _stop(query: StreamingQuery, failure: BaseException | None) -> None:
 
 
 def _collected(records: DataFrame) -> list[Row]:
-    with sorting_errors():
+    with classifying_errors():
         return records.collect()
 
 
 class _Batches:
-    """What the stream calls. It never raises into the stream: the failure is kept as it is, and
-    later batches are ignored, which loses nothing since the checkpoint decides nothing."""
+    """The stream's foreachBatch function. It never raises: a failure is kept for ``follow``, and later batches are
+    ignored, which loses nothing since nothing depends on the checkpoint."""
 
     def __init__(self, act: Callable[[bool], None], wait_s: Callable[[], float]) -> None:
         self._act, self._wait_s = act, wait_s
@@ -221,7 +221,7 @@ class _Batches:
     def receive(self, _records: DataFrame, _batch_id: int) -> None:
         """One trigger. The first begins where the checkpoint says, each later one where the last ended.
 
-        More may have come while it waited for its time: then its own records are not all there is.
+        If it has waited for its time, more cuts may have come than its own records.
         """
         wait_s = self._wait_s()
         self.over.wait(wait_s)

@@ -1,7 +1,7 @@
 """The heap that this job really has, whoever started its JVM (I9).
 
-In: a session, the settings. Out: readers at a time, the largest record, words for a larger one; and turns of those
-who read.
+In: a session, the settings. Out: how many tasks may read at a time, the largest record, the error for a larger one; and
+turns, so that one read goes on at a time.
 """
 
 import threading
@@ -32,7 +32,7 @@ _SHARE_UNLESS_SET = "0.6"
 
 @dataclass(frozen=True, slots=True)
 class DriverHeap:
-    """``record_bytes_max``: what the producer may send, by the settings."""
+    """``record_bytes_max``: the largest record that the producer may send, by the settings."""
 
     heap_bytes: int
     cores: int
@@ -45,10 +45,11 @@ class DriverHeap:
         return readers_at_a_time(self.heap_bytes, self.record_bytes_max, self.cores, self.spark_share)
 
     def readers_of(self, executors: Sequence[int]) -> int:
-        """The same on a cluster, by the cores of each executor; without one, of the driver.
+        """How many tasks may read at a time on a cluster, by the cores of each executor; without executors as
+        ``readers``.
 
-        Spark chooses which of them has which task. So all cores read only where each executor has room for readers on
-        all of its own; else no more than one executor may have at a time.
+        Spark chooses which executor gets which task. So all cores may read only if each executor has room for readers
+        on all of its cores; else no more may read than one executor has room for.
         """
         if not executors:
             return self.readers
@@ -81,7 +82,7 @@ class ReadTurns:
 
     @contextmanager
     def of_plan(self) -> Iterator[None]:
-        """A block that reads for a plan."""
+        """A block that reads Kafka for a plan."""
         with self._changed:
             self._plans += 1
             try:
@@ -94,7 +95,7 @@ class ReadTurns:
 
     @contextmanager
     def beside_plans(self) -> Iterator[None]:
-        """A block that reads a piece of something else."""
+        """A block that reads Kafka for anything else."""
         with self._changed:
             self._changed.wait_for(lambda: not self._is_read and not self._plans)
             self._is_read = True
@@ -112,11 +113,11 @@ class ReadTurns:
 
 
 READING = ReadTurns()
-"""Taken by who has Kafka read, since the heap has room for as many readers as one read has (I9)."""
+"""Held during each read of Kafka: the heap has room for the readers of one read (I9)."""
 
 
 def driver_heap(spark: SparkSession, settings: Settings) -> DriverHeap:
-    """The heap as the JVM tells it; on a cluster the smaller of driver and executor, since executors fetch.
+    """The driver's heap; on a cluster the smaller of the driver's and an executor's, since executors read Kafka.
 
     Raises:
         OperatorError: the session's share of memory is none.

@@ -1,14 +1,14 @@
 """Few records, fetched by one consumer of the driver's JVM instead of a Spark job.
 
 In: offset ranges of partitions, a consumer. Out: exactly the records in them, as Arrow. Spark reads each
-partition with a consumer of its own, some 25 ms each where it has none of them yet, and takes a quarter of a second
-for a job. The heap holds no more than a fetch of ``FETCH_BYTES`` unpacks to, and the bytes of one poll (I9).
+partition with a consumer of its own, which costs some 25 ms each where it has none in its cache, and takes a quarter of
+a second for a job. The heap holds what one fetch of ``FETCH_BYTES`` unpacks to, and the bytes of one poll (I9).
 
-A poll comes by ten calls into the JVM however many records it has; a call for each record and part would take longer
-than Kafka does. So the JVM goes through the records itself: handles of its own methods, put together once, append what
-each record says of itself to a text, and keys and values to an array of bytes; the sizes in the text tell them apart.
-Both pass through a file: an answer of py4j that is longer than its buffer waits for an acknowledgement that TCP delays
-by 40 ms.
+A call into the JVM for each key and value would take longer than Kafka does, so a poll costs ten calls however many
+records it has. The JVM loops over the records itself: method handles, made once, print each record's header
+(``ConsumerRecord.toString``) to a text, and append all keys and then all values to an array of bytes. The sizes in the
+headers tell them apart. Text and bytes pass through a file: py4j sends a long answer in parts, and TCP would delay the
+next part by 40 ms.
 """
 
 import os
@@ -28,27 +28,27 @@ from walbridge.spark_consumer.kafka.ranges import RECORD, SIZED_RECORD, Range
 
 POLL_MS = 200
 PATIENCE_S = 5.0
-"""How long all partitions together may bring nothing."""
+"""How long no partition may bring anything before the fetch fails."""
 
 Record = tuple[str, int, int, bytes | None, bytes | None]
 """The columns of ``RECORD``."""
 POLL_BYTES_MAX = 2 * 2**20
-"""Of keys and values in one poll, which the heap holds twice more meanwhile."""
+"""Bytes of keys and values in one poll, of which the heap holds two more copies meanwhile."""
 _RECORD = "org.apache.kafka.clients.consumer.ConsumerRecord"
-_TOLD = re.compile(
+_HEADER = re.compile(
     rb"ConsumerRecord\(topic = ([A-Za-z0-9._-]+), partition = (\d+), leaderEpoch = \w+, offset = (\d+), "
     rb"\w+ = -?\d+, serialized key size = (-?\d+), serialized value size = (-?\d+),"
 )
-"""Place, and bytes of the key and of the value (-1: none), of a record that Java's client tells as text."""
+"""Topic, partition, offset, and bytes of the key and of the value (-1: none) in a ConsumerRecord's text."""
 
 
 class FewRecords:
-    """One fetch by a consumer of the JVM, which nobody else uses meanwhile."""
+    """One fetch by a consumer of the JVM, which no other thread uses meanwhile."""
 
     def __init__(
         self, jvm: Any, consumer: Any, partitions: Mapping[PartitionId, Any], listed: Any, polled: "PolledRecords"
     ) -> None:
-        """``partitions``: Java's TopicPartition of each place that is read; ``listed``: all of them, as Java's list."""
+        """``partitions``: Java's TopicPartition of each partition to read; ``listed``: all of these as a Java list."""
         self._jvm, self._consumer, self._partitions, self._polled = jvm, consumer, partitions, polled
         self._listed = listed
         self._patience = jvm.java.time.Duration.ofMillis(POLL_MS)
@@ -62,50 +62,50 @@ class FewRecords:
         """
         try:
             return _sized(list(self._records(ranges, value_bytes_max)))
-        except NotThisWay:
+        except NeedsSpark:
             return None
         finally:
             self._consumer.unsubscribe()
 
     def _records(self, ranges: Mapping[PartitionId, Range], value_bytes_max: int) -> Iterator[Record]:
-        left = dict(ranges)
+        remaining = dict(ranges)
         self._consumer.assign(self._listed)
-        for place, (start, _) in left.items():
-            self._consumer.seek(self._partitions[place], start)
+        for partition_id, (start, _) in remaining.items():
+            self._consumer.seek(self._partitions[partition_id], start)
         due = time.monotonic() + PATIENCE_S
-        while left:
-            before = dict(left)
-            for record in self._polled.of(self._consumer.poll(self._patience), value_bytes_max):
-                if record.place in left and record.offset < left[record.place][1]:
-                    yield *record.place, record.offset, record.key, record.value
-                    _pass(left, record.place, record.offset + 1)
-            if left == before:
-                self._look_where_it_is(left)
-            if left != before:
+        while remaining:
+            before = dict(remaining)
+            for record in self._polled.read(self._consumer.poll(self._patience), value_bytes_max):
+                if record.partition_id in remaining and record.offset < remaining[record.partition_id][1]:
+                    yield *record.partition_id, record.offset, record.key, record.value
+                    _advance(remaining, record.partition_id, record.offset + 1)
+            if remaining == before:
+                self._advance_past_markers(remaining)
+            if remaining != before:
                 due = time.monotonic() + PATIENCE_S
-                if left and (done := before.keys() - left.keys()):
-                    self._consumer.pause(self._places(done))
+                if remaining and (done := before.keys() - remaining.keys()):
+                    self._consumer.pause(self._java_partitions(done))
             elif time.monotonic() > due:
-                (topic, partition), (start, _) = next(iter(left.items()))
+                (topic, partition), (start, _) = next(iter(remaining.items()))
                 raise RetryableError(f"Kafka does not send {topic}[{partition}] from offset {start} on")
 
-    def _look_where_it_is(self, left: dict[PartitionId, Range]) -> None:
-        """Markers and records of aborted transactions are passed without a record."""
-        for place in list(left):
-            _pass(left, place, self._consumer.position(self._partitions[place]))
+    def _advance_past_markers(self, remaining: dict[PartitionId, Range]) -> None:
+        """Take over the consumer's positions: it passes markers and aborted records without returning a record."""
+        for partition_id in list(remaining):
+            _advance(remaining, partition_id, self._consumer.position(self._partitions[partition_id]))
 
-    def _places(self, places: Iterable[PartitionId]) -> Any:
-        return java_list(self._jvm, [self._partitions[place] for place in places])
+    def _java_partitions(self, partition_ids: Iterable[PartitionId]) -> Any:
+        return java_list(self._jvm, [self._partitions[partition_id] for partition_id in partition_ids])
 
 
-def _pass(left: dict[PartitionId, Range], place: PartitionId, offset: int) -> None:
-    start, end = left.pop(place)
+def _advance(remaining: dict[PartitionId, Range], partition_id: PartitionId, offset: int) -> None:
+    start, end = remaining.pop(partition_id)
     if offset < end:
-        left[place] = max(start, offset), end
+        remaining[partition_id] = max(start, offset), end
 
 
 def _sized(records: list[Record]) -> pa.Table:
-    """The records with what ``SIZED_RECORD`` says of them."""
+    """The records as ``SIZED_RECORD``."""
     columns = dict(zip(RECORD.names, zip(*records, strict=True), strict=True)) if records else {}
     values = columns.get("value", ())
     return pa.Table.from_pydict(
@@ -121,89 +121,89 @@ def _sized(records: list[Record]) -> pa.Table:
 
 
 class Polled(NamedTuple):
-    """One record."""
+    """One record of a poll."""
 
-    place: PartitionId
+    partition_id: PartitionId
     offset: int
     key: bytes | None
     value: bytes | None
 
 
-class NotThisWay(Exception):
-    """A value is too large for it, or the client tells its records in other words."""
+class NeedsSpark(Exception):
+    """Spark must read the records: a value is too large, or the client prints headers in another form."""
 
 
 class PolledRecords:
-    """Of the consumers of one JVM; used by one thread at a time."""
+    """Brings the records of a poll to Python; used by one thread at a time."""
 
     def __init__(self, jvm: Any, consumer: Any) -> None:
         self._jvm = jvm
         self._text = jvm.java.io.ByteArrayOutputStream()
         self._bytes = jvm.java.io.ByteArrayOutputStream()
         handles = _Handles(jvm, consumer.getClass().getClassLoader())
-        self._tell = handles.telling(jvm.java.io.PrintStream(self._text, False, "UTF-8"))
+        self._print_headers = handles.printing(jvm.java.io.PrintStream(self._text, False, "UTF-8"))
         self._add_key, self._add_value = (handles.appending(part, self._bytes) for part in ("key", "value"))
 
-    def of(self, polled: Any, value_bytes_max: int) -> list[Polled]:
+    def read(self, polled: Any, value_bytes_max: int) -> list[Polled]:
         """The records of a poll, those of a partition in their order.
 
         Raises:
-            NotThisWay: Spark is to read them.
+            NeedsSpark: they cannot be brought this way.
         """
         if polled.isEmpty():
             return []
         self._text.reset()
         self._bytes.reset()
-        polled.forEach(self._tell)
+        polled.forEach(self._print_headers)
         with tempfile.NamedTemporaryFile(prefix="walbridge-records-") as file:
             out = self._jvm.java.io.FileOutputStream(file.name)
             try:
                 self._text.writeTo(out)
-                told = [_Told(*each) for each in _TOLD.findall(_rest(file))]
-                if len(told) != polled.count():
-                    raise NotThisWay
-                sizes = [each.key_size + each.value_size for each in told]
-                if max(each.value_size for each in told) > value_bytes_max or sum(sizes) > POLL_BYTES_MAX:
-                    raise NotThisWay
+                headers = [_Header(*each) for each in _HEADER.findall(_written_since(file))]
+                if len(headers) != polled.count():
+                    raise NeedsSpark
+                sizes = [each.key_size + each.value_size for each in headers]
+                if max(each.value_size for each in headers) > value_bytes_max or sum(sizes) > POLL_BYTES_MAX:
+                    raise NeedsSpark
                 polled.forEach(self._add_key)
                 polled.forEach(self._add_value)
                 self._bytes.writeTo(out)
             finally:
                 out.close()
-            return _cut(told, _rest(file))
+            return _split(headers, _written_since(file))
 
 
-class _Told:
-    """What a record says of itself; a size of -1 stands for no bytes at all."""
+class _Header:
+    """A record's header. ``key`` and ``value`` are sizes, -1 for null; ``key_size`` and ``value_size`` are 0 then."""
 
     def __init__(self, topic: bytes, partition: bytes, offset: bytes, key_size: bytes, value_size: bytes) -> None:
-        self.place = topic.decode(), int(partition)
+        self.partition_id = topic.decode(), int(partition)
         self.offset, self.key, self.value = int(offset), int(key_size), int(value_size)
         self.key_size, self.value_size = max(self.key, 0), max(self.value, 0)
 
 
-def _rest(file: IO[bytes]) -> bytes:
-    """What was written since the last call."""
+def _written_since(file: IO[bytes]) -> bytes:
+    """What was written to the file since the last call."""
     size = os.fstat(file.fileno()).st_size
     return file.read(size - file.tell())
 
 
-def _cut(told: Sequence[_Told], content: bytes) -> list[Polled]:
-    """All keys come first, then all values."""
-    key_at, value_at = 0, sum(each.key_size for each in told)
-    if len(content) != value_at + sum(each.value_size for each in told):
-        raise NotThisWay
+def _split(headers: Sequence[_Header], content: bytes) -> list[Polled]:
+    """The records, from their headers and the bytes of all keys and then all values."""
+    key_at, value_at = 0, sum(each.key_size for each in headers)
+    if len(content) != value_at + sum(each.value_size for each in headers):
+        raise NeedsSpark
     found = []
-    for each in told:
+    for each in headers:
         key = None if each.key < 0 else content[key_at : key_at + each.key_size]
         value = None if each.value < 0 else content[value_at : value_at + each.value_size]
         key_at, value_at = key_at + each.key_size, value_at + each.value_size
-        found.append(Polled(each.place, each.offset, key, value))
+        found.append(Polled(each.partition_id, each.offset, key, value))
     return found
 
 
 class _Handles:
-    """Java's own methods as ``java.util.function.Consumer`` of records."""
+    """Makes ``java.util.function.Consumer`` objects for records out of Java's own methods."""
 
     def __init__(self, jvm: Any, loader: Any) -> None:
         self._jvm, invoke = jvm, jvm.java.lang.invoke
@@ -218,15 +218,15 @@ class _Handles:
         self._object, self._of_bytes = self._class("java.lang.Object"), self._class("[B")
         self._void, self._boolean = jvm.java.lang.Void.TYPE, jvm.java.lang.Boolean.TYPE
 
-    def telling(self, stream: Any) -> Any:
-        """Prints what a record says of itself."""
+    def printing(self, stream: Any) -> Any:
+        """One that prints a record's header to a PrintStream."""
         type_of = self._type(self._void, self._object)
         return self._consumer(
             self._lookup.findVirtual(self._class("java.io.PrintStream"), "print", type_of).bindTo(stream)
         )
 
     def appending(self, part: str, stream: Any) -> Any:
-        """Appends a record's key or value, if it has one, to a ByteArrayOutputStream."""
+        """One that appends a record's key or value, unless it is null, to a ByteArrayOutputStream."""
         read = self._lookup.findVirtual(self._record, part, self._type(self._object))
         stream_class = self._class("java.io.ByteArrayOutputStream")
         write = self._lookup.findVirtual(stream_class, "writeBytes", self._type(self._void, self._of_bytes))
@@ -238,7 +238,7 @@ class _Handles:
         return self._consumer(self._all.guardWithTest(self._after(read, is_null), nothing, self._after(read, write)))
 
     def _after(self, first: Any, second: Any) -> Any:
-        """``second`` of what ``first`` gives."""
+        """The handle that calls ``second`` with the result of ``first``."""
         return self._all.collectArguments(second, 0, first)
 
     def _consumer(self, handle: Any) -> Any:

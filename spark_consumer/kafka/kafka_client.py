@@ -1,7 +1,7 @@
-"""The JVM's own clients of Kafka: what a consumer is asked, and what its exceptions mean to the job.
+"""Asks Kafka by consumers in the JVM, and turns their exceptions into errors of ours.
 
-In: settings, topic partitions. Out: log starts, last stable offsets (the end as a read_committed reader sees it),
-and an operator's or a passing error in place of Java's (I10). The clients are those that Spark reads with, so
+In: settings, topic partitions. Out: log starts and last stable offsets (the end as a read_committed reader sees it);
+an ``OperatorError`` or ``RetryableError`` in place of Java's exception (I10). Spark reads with the same clients, so
 brokers, credentials and properties are the same for every read.
 """
 
@@ -31,11 +31,11 @@ FETCH_BYTES: dict[Compression, int] = {
     "gzip": 32 * 2**10,
     "zstd": 4 * 2**10,
 }
-"""Bytes of one answer for one partition, unless its first batch alone is larger. They unpack to 32 MiB at most, which
-one record may take by default: lz4 makes up to 255 times as much of them, gzip 1,032. zstd has no such factor, but a
-batch of more than one record has at most 1 MB, and 120 bytes at least."""
+"""Bytes of one fetch from one partition, unless its first batch alone is larger. They unpack to 32 MiB at most, which
+one record may take by default: lz4 expands by a factor of 255 at most, gzip by 1,032. zstd has no such bound, but a
+batch of more than one record has at most 1 MB unpacked, and at least 120 bytes packed."""
 OWN = {"auto.offset.reset": "none"}
-"""Of the client that a job keeps: where a record is gone it chooses no other."""
+"""Properties of the consumer that a job keeps. If an offset is gone it raises, and chooses no other offset."""
 _SIZES = ("fetch.max.bytes", "max.partition.fetch.bytes")
 _RETRIABLE = "org.apache.kafka.common.errors.RetriableException"
 _OFFSET_GONE = "org.apache.kafka.clients.consumer.InvalidOffsetException"
@@ -46,7 +46,7 @@ _ENTRY = re.compile(r"([A-Za-z0-9._-]+)-(\d+)=(\d+)")
 
 
 def java_map(jvm: Any, properties: Mapping[str, str]) -> Any:
-    """Properties as clients of the JVM take them."""
+    """The properties as a Java map."""
     made = jvm.java.util.HashMap()
     for name, value in properties.items():
         made.put(name, value)
@@ -54,7 +54,7 @@ def java_map(jvm: Any, properties: Mapping[str, str]) -> Any:
 
 
 def java_list(jvm: Any, items: Iterable[Any]) -> Any:
-    """Things as clients of the JVM take several of them."""
+    """The items as a Java list."""
     made = jvm.java.util.ArrayList()
     for item in items:
         made.add(item)
@@ -71,12 +71,12 @@ class MissingTopics(CutsLost):
         )
 
     def missing_topic(self, topic: str) -> str:
-        """What is wrong with one of them."""
+        """The fault of one of the topics, in words."""
         return f"topic {topic} does not exist at {self._bootstrap_servers}"
 
 
 class KafkaClient:
-    """One job's clients in the JVM. Its own consumer is asked from one thread at a time."""
+    """One job's clients in the JVM. The consumer that it keeps is used by one thread at a time."""
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self._spark = spark
@@ -85,24 +85,24 @@ class KafkaClient:
         self._client = flatten(settings.kafka.spark)
         self._fetch_bytes = str(FETCH_BYTES[settings.topics.compression])
         self._consumer: Any = None
-        self._places: dict[PartitionId, Any] = {}
+        self._java_partitions: dict[PartitionId, Any] = {}
         self._listed: tuple[tuple[PartitionId, ...] | None, Any] = None, None
 
-    def starts(self, places: Iterable[PartitionId]) -> dict[PartitionId, int]:
+    def starts(self, partition_ids: Iterable[PartitionId]) -> dict[PartitionId, int]:
         """The first offset that is still there, by partition.
 
         Raises:
             RetryableError: no answer in time: the broker is away, or there is no such topic.
         """
-        return self._ask("beginningOffsets", places)
+        return self._ask("beginningOffsets", partition_ids)
 
-    def ends(self, places: Iterable[PartitionId]) -> dict[PartitionId, int]:
+    def ends(self, partition_ids: Iterable[PartitionId]) -> dict[PartitionId, int]:
         """The last stable offset: everything below it is decided, committed or aborted.
 
         Raises:
             RetryableError: as ``starts``.
         """
-        return self._ask("endOffsets", places)
+        return self._ask("endOffsets", partition_ids)
 
     def partition_count(self, topic: str) -> int:
         """0 where there is no such topic.
@@ -119,31 +119,32 @@ class KafkaClient:
             close_consumer(self._spark, self._consumer)
             self._consumer = None
 
-    def _ask(self, question: str, places: Iterable[PartitionId], consumer: Any = None) -> dict[PartitionId, int]:
-        asked = self._list(places)
+    def _ask(self, question: str, partition_ids: Iterable[PartitionId], consumer: Any = None) -> dict[PartitionId, int]:
+        asked = self._list(partition_ids)
         try:
             # One text instead of a call for each entry: topic names hold neither "=" nor ",".
             answer = self._call(lambda own: getattr(own if consumer is None else consumer, question)(asked).toString())
         except RetryableError:
-            self._refuse_missing_topics(places)
+            self._refuse_missing_topics(partition_ids)
             raise
         return {(topic, int(partition)): int(offset) for topic, partition, offset in _ENTRY.findall(answer)}
 
-    def _partition(self, place: PartitionId) -> Any:
-        if place not in self._places:
-            self._places[place] = self._jvm.org.apache.kafka.common.TopicPartition(*place)
-        return self._places[place]
+    def _partition(self, partition_id: PartitionId) -> Any:
+        if partition_id not in self._java_partitions:
+            self._java_partitions[partition_id] = self._jvm.org.apache.kafka.common.TopicPartition(*partition_id)
+        return self._java_partitions[partition_id]
 
-    def _list(self, places: Iterable[PartitionId]) -> Any:
-        """Java's list of them. A plan asks several things of the same partitions, and each entry is a call."""
-        wanted = (*places,)
+    def _list(self, partition_ids: Iterable[PartitionId]) -> Any:
+        """The Java list of these partitions. The last one is kept: each entry costs a call, and a plan asks several
+        questions about the same partitions."""
+        wanted = (*partition_ids,)
         if self._listed[0] != wanted:
             self._listed = wanted, java_list(self._jvm, map(self._partition, wanted))
         return self._listed[1]
 
-    def _refuse_missing_topics(self, places: Iterable[PartitionId]) -> None:
+    def _refuse_missing_topics(self, partition_ids: Iterable[PartitionId]) -> None:
         """Refuse a topic that does not exist: asking for its offsets times out, as if the broker were away."""
-        topics = sorted({topic for topic, _ in places})
+        topics = sorted({topic for topic, _ in partition_ids})
         if missing := [topic for topic in topics if self.partition_count(topic) == 0]:
             raise MissingTopics(missing, self._bootstrap_servers)
 
@@ -153,7 +154,7 @@ class KafkaClient:
                 self._consumer = self._connect(dict.fromkeys(_SIZES, self._fetch_bytes) | OWN)
             return question(self._consumer)
         except Py4JJavaError as error:
-            raise self.sorted_error(error.java_exception) from None
+            raise self.classified_error(error.java_exception) from None
 
     def _connect(self, more: Mapping[str, str] = MappingProxyType({})) -> Any:
         properties = java_map(self._jvm, self._client | self._consumer_properties() | dict(more))
@@ -170,8 +171,8 @@ class KafkaClient:
             "allow.auto.create.topics": "false",
         }
 
-    def sorted_error(self, cause: Any) -> Exception:
-        """What a Java exception of a Kafka client means to the job."""
+    def classified_error(self, cause: Any) -> Exception:
+        """The error of ours that a Java exception of a Kafka client stands for."""
         if self._is_a(cause, _OFFSET_GONE):
             return RetryableError(f"records went while they were read: {cause.getMessage()}")
         # ApiException is the base of what a broker answers; the retriable ones among them heal.

@@ -1,8 +1,8 @@
-"""Exact ranges of Kafka's logs, read by the JVM's own clients.
+"""Reads exact ranges of Kafka's logs, by clients in the JVM.
 
-In: topic partitions and offset ranges. Out: exactly those records, or why they cannot be had. "Not yet visible" and
-"gone" are told apart before Spark reads: for both its own answer is one exception after a
-time-out, and with ``failOnDataLoss=false`` no error at all but no rows either, so that option
+In: topic partitions and offset ranges. Out: exactly those records, or why they cannot be read. "Not yet visible" and
+"gone" are told apart before Spark reads: Spark answers both with the same exception after a
+time-out, and with ``failOnDataLoss=false`` with no rows and no error, so that option
 is never set (I7).
 """
 
@@ -20,7 +20,7 @@ from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
-from walbridge.spark_consumer.errors import CutsLost, records_gone, sorting_errors
+from walbridge.spark_consumer.errors import CutsLost, classifying_errors, records_gone
 from walbridge.spark_consumer.jvm.executors import executor_cores
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
 from walbridge.spark_consumer.kafka.few_records import FewRecords, PolledRecords
@@ -38,17 +38,17 @@ from walbridge.spark_consumer.kafka.ranges import RECORD, Range
 _PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "10000"}
 VISIBLE_POLL_S = 0.02
 SHORTER_AFTER_S = 5.0
-"""So long a log may be shorter than what was acknowledged: a broker that takes it over may have to look first."""
+"""How long a log may be shorter than what was acknowledged: a broker that takes over a partition may need some time."""
 TASK_ROWS = 20_000
 """A read of more rows is split over all cores, also where the topic has one partition."""
 
 
 class RecordsLost(TableError):
-    """Records of a table's topic that its cuts promise cannot be read."""
+    """Records that cuts promise cannot be read from a table's topic."""
 
 
 class TopicGone(RecordsLost):
-    """There is no such topic any more, so nobody who reads it can have what was in it from now on."""
+    """The topic does not exist any more, so no reader can have its records from now on."""
 
 
 class KafkaLog(KafkaClient):
@@ -63,22 +63,22 @@ class KafkaLog(KafkaClient):
 
     @cached_property
     def heap(self) -> DriverHeap:
-        """What the JVM that reads has room for."""
+        """The heap that reads Kafka."""
         return driver_heap(self._spark, self._settings)
 
     @property
     def cores(self) -> int:
-        """Of all executors that are there now, or of the driver that works without any."""
+        """The cores of all executors that are there now; without executors, of the driver."""
         return sum(executor_cores(self._spark)) or self.heap.cores
 
     @property
     def readers(self) -> int:
-        """Tasks that read at a time, with these."""
+        """How many tasks may read at a time, with the executors that are there now."""
         return self.heap.readers_of(executor_cores(self._spark))
 
     def read(self, ranges: Mapping[PartitionId, Range], rows: int = 0) -> DataFrame:
         """Exactly these records: topic, partition, offset, key, value. ``rows``: how many, if known."""
-        wanted = {place: bounds for place, bounds in ranges.items() if bounds[0] < bounds[1]}
+        wanted = {partition_id: bounds for partition_id, bounds in ranges.items() if bounds[0] < bounds[1]}
         if not wanted:
             return self._spark.createDataFrame(RECORD.empty_table())
         # Each of them may hold the largest record there is.
@@ -87,22 +87,28 @@ class KafkaLog(KafkaClient):
         if rows > TASK_ROWS:
             reader = reader.option("minPartitions", str(readers))
         found = (
-            reader.option("assign", _offsets_json({place: place[1] for place in wanted}, list_of=True))
-            .option("startingOffsets", _offsets_json({place: bounds[0] for place, bounds in wanted.items()}))
-            .option("endingOffsets", _offsets_json({place: bounds[1] for place, bounds in wanted.items()}))
+            reader.option(
+                "assign", _offsets_json({partition_id: partition_id[1] for partition_id in wanted}, list_of=True)
+            )
+            .option(
+                "startingOffsets", _offsets_json({partition_id: bounds[0] for partition_id, bounds in wanted.items()})
+            )
+            .option(
+                "endingOffsets", _offsets_json({partition_id: bounds[1] for partition_id, bounds in wanted.items()})
+            )
             .load()
         )
         # A task for each of many small partitions costs more than reading them one after another. Columns are
-        # chosen behind that: before it, each row would be copied once more.
+        # selected after the coalesce: before it, each row would be copied once more.
         return found.coalesce(readers).select(*RECORD.names)
 
-    def few(self, ranges: Mapping[PartitionId, Range], value_bytes_max: int) -> pa.Table | None:
+    def fetch_few(self, ranges: Mapping[PartitionId, Range], value_bytes_max: int) -> pa.Table | None:
         """Exactly these records as ``SIZED_RECORD``, by one consumer; None where a value is larger.
 
         Raises:
             RetryableError: the broker is away, or sends none.
         """
-        partitions = {place: self._partition(place) for place in ranges}
+        partitions = {partition_id: self._partition(partition_id) for partition_id in ranges}
 
         def fetch(own: Any) -> pa.Table | None:
             self._polled = self._polled or PolledRecords(self._jvm, own)
@@ -131,7 +137,7 @@ class KafkaLog(KafkaClient):
         return {name: value for name, value in self.options().items() if name != "kafka.group.id"}
 
     def wait_visible(self, ranges: Mapping[PartitionId, Range]) -> None:
-        """Wait until every range is decided; markers of one transaction land at different moments.
+        """Wait until the transactions in every range are decided: their markers come at different moments.
 
         Raises:
             OperatorError: records are gone, or not visible after ``lake.visible_timeout_s``.
@@ -141,7 +147,7 @@ class KafkaLog(KafkaClient):
             raise CutsLost(lost.what, instead=lost.first or "")
 
     def lost(self, ranges: Mapping[PartitionId, Range]) -> dict[str, RecordsLost]:
-        """By topic: why records of it cannot be read. All others are decided, and there.
+        """By topic: why its records cannot be read. Those of all other topics are there, and decided.
 
         Raises:
             RetryableError: the broker is away.
@@ -149,48 +155,53 @@ class KafkaLog(KafkaClient):
         found: dict[str, RecordsLost] = {}
         shorter_due = time.monotonic() + SHORTER_AFTER_S
         deadline = time.monotonic() + self._visible_timeout_s
-        while late := _below(self._of_those_there(self.ends, ranges, found), ranges):
+        while late := _undecided_partitions(self._ask_existing_topics(self.ends, ranges, found), ranges):
             if time.monotonic() > deadline:
-                found |= {topic: _undecided(topic, partition, self._visible_timeout_s) for topic, partition in late}
+                found |= {
+                    topic: _undecided_error(topic, partition, self._visible_timeout_s) for topic, partition in late
+                }
                 break
             if time.monotonic() > shorter_due:
-                found |= self._shorter({place: ranges[place] for place in late})
+                found |= self._truncated_logs({partition_id: ranges[partition_id] for partition_id in late})
                 shorter_due = time.monotonic() + SHORTER_AFTER_S
             time.sleep(VISIBLE_POLL_S)
-        starts = self._of_those_there(self.starts, ranges, found)
-        for place, (start, _) in ranges.items():
-            if place[0] not in found and starts[place] > start:
-                found[place[0]] = RecordsLost(records_gone(*place, start, starts[place]))
+        starts = self._ask_existing_topics(self.starts, ranges, found)
+        for partition_id, (start, _) in ranges.items():
+            if partition_id[0] not in found and starts[partition_id] > start:
+                found[partition_id[0]] = RecordsLost(records_gone(*partition_id, start, starts[partition_id]))
         return found
 
-    def _shorter(self, ranges: Mapping[PartitionId, Range]) -> dict[str, RecordsLost]:
-        """By topic: logs that end below what was acknowledged. Nobody has to wait for that: such a topic was made anew.
+    def _truncated_logs(self, ranges: Mapping[PartitionId, Range]) -> dict[str, RecordsLost]:
+        """By topic: the error of a log that ends below what was acknowledged, since the topic was made anew.
 
-        A log that is only not decided yet has all of it.
+        A log that is only not decided yet has all records.
         """
         found = {}
         consumer = self._connect({"isolation.level": "read_uncommitted"})
         try:
-            ends = self._of_those_there(lambda places: self._ask("endOffsets", places, consumer), ranges, {})
+            ends = self._ask_existing_topics(
+                lambda partition_ids: self._ask("endOffsets", partition_ids, consumer), ranges, {}
+            )
         finally:
             close_consumer(self._spark, consumer)
-        for place in _below(ends, ranges):
-            found[place[0]] = RecordsLost(
-                f"{place[0]}[{place[1]}] ends at offset {ends[place]}, though records up to {ranges[place][1]} were in "
-                "it: the topic was deleted and made again"
+        for partition_id in _undecided_partitions(ends, ranges):
+            topic, partition = partition_id
+            found[topic] = RecordsLost(
+                f"{topic}[{partition}] ends at offset {ends[partition_id]}, though records up to "
+                f"{ranges[partition_id][1]} were in it: the topic was deleted and made again"
             )
         return found
 
-    def _of_those_there(
+    def _ask_existing_topics(
         self,
         asked: Callable[[Iterable[PartitionId]], dict[PartitionId, int]],
         ranges: Mapping[PartitionId, Range],
         found: dict[str, RecordsLost],
     ) -> dict[PartitionId, int]:
-        """The answer for all topics that have nothing found against them yet; one that does not exist has."""
-        while places := [place for place in ranges if place[0] not in found]:
+        """The answer for all topics without an error in ``found``; adds an error for each topic that does not exist."""
+        while partition_ids := [partition_id for partition_id in ranges if partition_id[0] not in found]:
             try:
-                return asked(places)
+                return asked(partition_ids)
             except MissingTopics as missing:
                 # A broker that knows no topic of this pipeline says nothing of a single table.
                 if self.partition_count(cuts_topic(self._name)) == 0:
@@ -199,7 +210,8 @@ class KafkaLog(KafkaClient):
         return {}
 
     def too_large(self, ranges: Mapping[PartitionId, Range]) -> dict[str, TableError]:
-        """By topic, where the settings allow records that the heap does not take: looked for before Spark reads (I9).
+        """By topic: the error of a record that the heap does not take (I9). It is searched for, before Spark reads,
+        only if the settings allow such records.
 
         Raises:
             RetryableError: the broker is away.
@@ -207,11 +219,11 @@ class KafkaLog(KafkaClient):
         found: dict[str, TableError] = {}
         if self.heap.record_bytes_max > self.heap.largest_record:
             with self._reading(PROPERTIES) as reader:
-                for place, bounds in ranges.items():
+                for partition_id, bounds in ranges.items():
                     try:
-                        reader.refuse_larger(place, bounds, self.heap)
+                        reader.refuse_larger(partition_id, bounds, self.heap)
                     except TableError as error:
-                        found[place[0]] = error
+                        found[partition_id[0]] = error
         return found
 
     def values(self, records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
@@ -226,16 +238,16 @@ class KafkaLog(KafkaClient):
     @contextmanager
     def _reading(self, properties: Mapping[str, str]) -> Iterator[RecordReader]:
         # Some calls of the client raise when no broker answers, where a poll only returns nothing.
-        with sorting_errors(), reading(self._spark, self._connect(properties)) as reader:
+        with classifying_errors(), reading(self._spark, self._connect(properties)) as reader:
             yield reader
 
 
-def _below(ends: Mapping[PartitionId, int], ranges: Mapping[PartitionId, Range]) -> list[PartitionId]:
-    """Those whose ranges are not decided yet."""
-    return [place for place, end in ends.items() if end < ranges[place][1]]
+def _undecided_partitions(ends: Mapping[PartitionId, int], ranges: Mapping[PartitionId, Range]) -> list[PartitionId]:
+    """The partitions whose ranges are not decided yet."""
+    return [partition_id for partition_id, end in ends.items() if end < ranges[partition_id][1]]
 
 
-def _undecided(topic: str, partition: int, timeout_s: float) -> RecordsLost:
+def _undecided_error(topic: str, partition: int, timeout_s: float) -> RecordsLost:
     return RecordsLost(
         f"records of {topic}[{partition}] are not visible after {timeout_s} s, "
         "though their cut is: a transaction hangs on this partition, or the topic was made anew",

@@ -1,4 +1,4 @@
-"""Large records, fetched one at a time past Spark: the heap holds one of them, thrice at most (I9).
+"""Fetches large records one at a time, without Spark: the heap holds three copies of one record at most (I9).
 
 In: partition and offsets. Out: their bytes. The JVM's own client fetches, so brokers, credentials
 and properties are those of every other read; the bytes pass through a file, since over py4j they
@@ -37,7 +37,7 @@ SIZE = re.compile(r"offset = (\d+), \w+ = -?\d+, serialized key size = (-?\d+), 
 
 @dataclass(frozen=True, slots=True)
 class LargeRecord:
-    """A record whose value was left out: where it stands, and what else is known of it."""
+    """A record whose value was left out: its place in Kafka, its key, and the size of its value."""
 
     topic: str
     partition: int
@@ -72,26 +72,26 @@ class RecordReader:
                 file.close()
 
     def _write(self, record: LargeRecord, file: Any) -> None:
-        place = self._jvm.org.apache.kafka.common.TopicPartition(record.topic, record.partition)
-        self._assign(place, record.offset)
-        polled = self._consumer.poll(self._patience).records(place)
+        partition_id = self._jvm.org.apache.kafka.common.TopicPartition(record.topic, record.partition)
+        self._assign(partition_id, record.offset)
+        polled = self._consumer.poll(self._patience).records(partition_id)
         if polled.isEmpty() or polled.get(0).offset() != record.offset:
-            raise RetryableError(f"Kafka does not send the record at {place.toString()} offset {record.offset}")
+            raise RetryableError(f"Kafka does not send the record at {partition_id.toString()} offset {record.offset}")
         file.setLength(0)
         file.seek(0)
         self._jvm.org.apache.kafka.common.utils.Utils.writeTo(file, polled.get(0).value(), record.size)
 
-    def _assign(self, place: Any, offset: int) -> None:
-        self._consumer.assign(self._jvm.java.util.Collections.singletonList(place))
-        self._consumer.seek(place, offset)
+    def _assign(self, partition_id: Any, offset: int) -> None:
+        self._consumer.assign(self._jvm.java.util.Collections.singletonList(partition_id))
+        self._consumer.seek(partition_id, offset)
 
-    def refuse_larger(self, place: PartitionId, bounds: Range, heap: DriverHeap) -> None:
-        """Walk the range, and stop at a record that the heap does not take.
+    def refuse_larger(self, partition_id: PartitionId, bounds: Range, heap: DriverHeap) -> None:
+        """Read through the range, and refuse the first record that the heap does not take.
 
         Raises:
             TableError: there is one.
         """
-        partition = self._jvm.org.apache.kafka.common.TopicPartition(*place)
+        partition = self._jvm.org.apache.kafka.common.TopicPartition(*partition_id)
         offset, end = bounds
         self._assign(partition, offset)
         while offset < end:
@@ -100,20 +100,22 @@ class RecordReader:
                 found = SIZE.findall(self._consumer.poll(self._patience).records(partition).toString())
             except Py4JJavaError as error:
                 if "java.lang.OutOfMemoryError" in str(error.java_exception.toString()):
-                    raise heap.too_large(*place, offset, None) from None
+                    raise heap.too_large(*partition_id, offset, None) from None
                 raise
             for at, _, size in found:
                 if int(at) < end and int(size) > heap.largest_record:
-                    raise heap.too_large(*place, int(at), int(size))
+                    raise heap.too_large(*partition_id, int(at), int(size))
             reached = self._consumer.position(partition)
             if reached == offset:
-                raise RetryableError(f"Kafka does not send {place[0]}[{place[1]}] from offset {offset} on")
+                raise RetryableError(
+                    f"Kafka does not send {partition_id[0]}[{partition_id[1]}] from offset {offset} on"
+                )
             offset = reached
 
 
 @contextmanager
 def reading(spark: SparkSession, consumer: Any) -> Iterator[RecordReader]:
-    """A reader of this consumer, which is closed at the end: what it fetched goes with it."""
+    """A reader over this consumer, which is closed at the end, with all that it has fetched."""
     try:
         yield RecordReader(spark, consumer)
     finally:
@@ -121,7 +123,7 @@ def reading(spark: SparkSession, consumer: Any) -> Iterator[RecordReader]:
 
 
 def close_consumer(spark: SparkSession, consumer: Any) -> None:
-    """Let go of its connection; one that went with its JVM is left, and what raised before stays the error."""
+    """Close a consumer. If its JVM is gone, nothing is raised, so that the first error stays the error."""
     jvm: Any = spark._jvm
     with suppress(Py4JError, OSError):
         consumer.close(jvm.java.time.Duration.ZERO)

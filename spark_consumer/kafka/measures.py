@@ -1,7 +1,7 @@
-"""How many records a plan has read, and how large they are, by partition and frame id.
+"""Counts records and their bytes, by partition and frame id.
 
-In: records as Spark has them, or on the driver. Out: the same with their sizes, large values left out (I9);
-``Measure``s of them, by one aggregation in Spark or on the driver; and what these add up to.
+In: records in Spark, or on the driver. Out: the records with their sizes, large values left out (I9);
+``Measure``s of them, by one aggregation in Spark or on the driver; and sums of these.
 """
 
 from collections import defaultdict
@@ -14,13 +14,14 @@ from pyspark.sql import functions as F
 
 from walbridge.schemas.avro.framing import FRAMINGS, TOMBSTONE, Framing
 from walbridge.schemas.control.cut import PartitionId
-from walbridge.spark_consumer.errors import sorting_errors
+from walbridge.spark_consumer.errors import classifying_errors
 from walbridge.spark_consumer.kafka.slices import Volume
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Records of one partition and frame id; None stands for values of no known framing, ``TOMBSTONE`` for none."""
+    """The records of one partition and frame id. ``frame_id``: None for an unknown framing, ``TOMBSTONE`` for null
+    values."""
 
     topic: str
     partition: int
@@ -33,7 +34,7 @@ class Measure:
 
 
 def volumes_by_topic(measures: Iterable[Measure]) -> dict[str, dict[str | None, Volume]]:
-    """By topic and frame id."""
+    """Number and bytes of the records, by topic and frame id."""
     volumes: dict[str, dict[str | None, Volume]] = defaultdict(lambda: defaultdict(Volume))
     for each in measures:
         volumes[each.topic][each.frame_id] += each.volume
@@ -48,15 +49,16 @@ def sized(records: DataFrame) -> DataFrame:
 
 
 def _frame_id(framing: Framing) -> Column:
-    """Of values in this framing, as ``schemas.avro.framing`` has it; null of others, and of those without a body."""
+    """The frame id of values in this framing (``schemas.avro.framing``); null of others, and of those without a
+    body."""
     marker, id_bytes = framing.marker, framing.body_at - len(framing.marker)
     framed = (F.substring("value", 1, len(marker)) == F.lit(bytearray(marker))) & (F.length("value") > framing.body_at)
     return F.when(framed, F.lower(F.hex(F.substring("value", len(marker) + 1, id_bytes))))
 
 
 def without_large(records: DataFrame, value_bytes_max: int) -> DataFrame:
-    """Records with their sizes, without values that have more bytes. ``large``: the size of a value left out, else
-    null; its ``size`` is 0."""
+    """The sized records, with null for values of more bytes. ``large``: the size of such a value, else null; its
+    ``size`` is then 0."""
     is_large = F.col("size") > value_bytes_max
     return records.select(
         *["topic", "partition", "offset", "key", "frame_id"],
@@ -74,19 +76,19 @@ def _aggregates() -> list[Column]:
 
 
 def _grouped(records: pa.Table) -> pa.Table:
-    """The same as Spark's ``_aggregates``, computed on the driver from records that are there."""
+    """As ``_aggregates`` in Spark, computed on the driver from records that are there."""
     wanted = [("size", "count"), ("size", "sum"), ("offset", "min"), ("offset", "max"), ("large", "count")]
     found = records.group_by(list(_GROUP)).aggregate(wanted)
     return found.select([*_GROUP, *(f"{column}_{function}" for column, function in wanted)])
 
 
 def measured(records: DataFrame) -> list[Measure]:
-    """Of records that Spark has."""
+    """The measures of records in Spark."""
     return _measures(to_arrow(records.groupBy(*_GROUP).agg(*_aggregates())))
 
 
 def measured_here(records: pa.Table) -> list[Measure]:
-    """Of records on the driver."""
+    """The measures of records on the driver."""
     return _measures(_grouped(records))
 
 
@@ -100,16 +102,16 @@ def _measures(found: pa.Table) -> list[Measure]:
 
 
 def to_arrow(frame: DataFrame) -> pa.Table:
-    """On the driver; what goes wrong meanwhile is sorted by who must act."""
-    with sorting_errors():
+    """The frame as Arrow on the driver; errors are sorted by who must act."""
+    with classifying_errors():
         return frame.toArrow()
 
 
 def counted_by_partition(measures: Iterable[Measure]) -> dict[PartitionId, tuple[int, int, int]]:
-    """Records, first and last offset by partition."""
+    """Number of records, first and last offset, by partition."""
     counted: dict[PartitionId, tuple[int, int, int]] = {}
     for each in measures:
-        place = each.topic, each.partition
-        count, first, last = counted.get(place, (0, each.first_offset, each.last_offset))
-        counted[place] = count + each.volume.rows, min(first, each.first_offset), max(last, each.last_offset)
+        partition_id = each.topic, each.partition
+        count, first, last = counted.get(partition_id, (0, each.first_offset, each.last_offset))
+        counted[partition_id] = count + each.volume.rows, min(first, each.first_offset), max(last, each.last_offset)
     return counted

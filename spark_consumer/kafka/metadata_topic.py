@@ -10,13 +10,13 @@ from walbridge.schemas.control.cut import Epoch, PartitionId
 from walbridge.schemas.control.metadata_record import RelationRecord, decode_metadata
 from walbridge.schemas.errors import ProtocolError, unreadable_record
 from walbridge.schemas.topics import metadata_topic
-from walbridge.spark_consumer.errors import sorting_errors
+from walbridge.spark_consumer.errors import classifying_errors
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.ranges import Range
 from walbridge.spark_consumer.plan.plan import Plan
 
 FEW_OFFSETS, FEW_BYTES = 200, 64 * 2**10
-"""Up to so many records, none of which is larger, are fetched by the job's own consumer (I9)."""
+"""The job's own consumer fetches up to so many records, if none is larger (I9); else Spark reads them."""
 
 
 class MetadataTopic:
@@ -30,7 +30,7 @@ class MetadataTopic:
         self._relations: dict[str, RelationRecord] = {}
 
     def relations(self, plan: Plan) -> Mapping[str, RelationRecord]:
-        """Relation records by schema id: all that there are up to where the plan ends.
+        """All relation records up to where the plan ends, by schema id.
 
         Raises:
             OperatorError: a record that this code cannot read.
@@ -43,30 +43,30 @@ class MetadataTopic:
         return self._relations
 
     def end_offset(self) -> int:
-        """Where the topic ends now, so that all relations that there are can be asked for.
+        """Where the topic ends now.
 
         Raises:
             RetryableError: the broker is away.
         """
-        place = self.topic, 0
-        return self._log.ends([place])[place]
+        partition_id = self.topic, 0
+        return self._log.ends([partition_id])[partition_id]
 
     def _read_to(self, end_offset: int) -> None:
-        place = self.topic, 0
+        partition_id = self.topic, 0
         # Compaction does not move the log's start. If the start has moved, a missing record is told by its id.
-        start = max(self._next_offset, self._log.starts([place])[place])
-        self._log.wait_visible({place: (start, end_offset)})
-        for value in self._values({place: (start, end_offset)}, end_offset - start):
+        start = max(self._next_offset, self._log.starts([partition_id])[partition_id])
+        self._log.wait_visible({partition_id: (start, end_offset)})
+        for value in self._values({partition_id: (start, end_offset)}, end_offset - start):
             self._receive(value)
         self._next_offset = end_offset
 
     def _values(self, ranges: Mapping[PartitionId, Range], offsets: int) -> Iterable[bytes]:
-        """Of the records; few of them without Spark, whose first job in a JVM takes seconds."""
-        few = self._log.few(ranges, FEW_BYTES) if offsets <= FEW_OFFSETS else None
+        """The records' values. Few are fetched without Spark, whose first job in a JVM takes seconds."""
+        few = self._log.fetch_few(ranges, FEW_BYTES) if offsets <= FEW_OFFSETS else None
         if few is not None:
             found: list[bytes] = few["value"].to_pylist()
             return found
-        with sorting_errors():
+        with classifying_errors():
             return [bytes(row.value) for row in self._log.read(ranges).select("value").collect()]
 
     def _receive(self, value: bytes) -> None:

@@ -23,4 +23,5 @@ SIZED_RECORD = pa.schema(
         pa.field("is_left_out", pa.bool_()),
     ]
 )
-"""And what is known of its value: bytes (of a large one 0, and ``large`` has them), and whether it is left out here."""
+"""``RECORD`` and: the frame id; ``size``, the bytes of the value, 0 if it is large; ``large``, the bytes of a large
+value, else null; ``is_left_out``, whether ``value`` is null here though the record has one."""

@@ -1,4 +1,4 @@
-"""In how many pieces a table's rows cross from Spark to the driver.
+"""Brings a table's rows from Spark to the driver in slices.
 
 In: frames, and how much they hold. Out: Arrow slices that are bounded by rows and bytes (I9).
 """
@@ -18,17 +18,17 @@ SLICE_ROWS_MAX = 100_000
 SLICE_BYTES_MAX = 32 * 2**20
 """A slice takes several times this in Spark's heap: rows, folded rows, Arrow, the answer to the driver."""
 ONE_TASK_ROWS_MAX = 20_000
-"""Up to here one task is quicker than a shuffle between two."""
+"""Up to so many rows one task is quicker than a shuffle between two."""
 GATHERED_FROM = 8
-"""From so many slices on, sending each record to its slice is less than reading all of them for each."""
+"""With so many slices, a shuffle that gathers each slice costs less than filtering all records once for each slice."""
 _SLICE = "_slice"
 AT_A_TIME_BYTES = 4 * 2**20
-"""Slices of tables with more than this are handed over one after another."""
+"""If a table has more bytes than this, no other slice comes to the driver at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """How much some records are; ``bytes`` of their values."""
+    """The number of some records, and the bytes of their values."""
 
     rows: int = 0
     bytes: int = 0
@@ -55,14 +55,14 @@ def in_slice(by: Column, index: int, slices: int) -> Column:
 
 
 def _slice_of(by: Column, slices: int) -> Column:
-    """The number of a row's slice, as text: a number to compare with would stand in the code that Spark generates, and
-    each slice would have classes of its own, which the JVM compiles anew."""
+    """The number of a row's slice, as text. A number would be a constant in the code that Spark generates, so that the
+    JVM would compile classes for each slice anew."""
     return F.pmod(F.xxhash64(by), F.lit(slices)).cast("string")
 
 
 @contextmanager
-def held(frame: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK) -> Iterator[DataFrame]:
-    """The frame, computed once, in memory or on local disk until the block ends."""
+def persisted(frame: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK) -> Iterator[DataFrame]:
+    """The frame, persisted in memory or on local disk until the block ends."""
     frame = frame.persist(level)
     try:
         yield frame
@@ -72,44 +72,45 @@ def held(frame: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK) -
 
 @contextmanager
 def pieces_of(frame: DataFrame, by: Column, slices: int) -> Iterator[Callable[[int], DataFrame]]:
-    """The rows of each slice. Rows of many slices are brought together once, so that no slice looks at all of them."""
+    """A function that gives the rows of a slice. With many slices a shuffle gathers each, so that none filters all
+    rows."""
     if slices < GATHERED_FROM:
         yield lambda index: frame if slices == 1 else frame.where(in_slice(by, index, slices))
         return
     numbered = frame.withColumn(_SLICE, _slice_of(by, slices))
-    with held(numbered.repartition(slices, _SLICE)) as gathered:
+    with persisted(numbered.repartition(slices, _SLICE)) as gathered:
         yield lambda index: gathered.where(F.col(_SLICE) == str(index)).drop(_SLICE)
 
 
 def slices_of(frame: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table]:
-    """The frame in slices; held in Spark meanwhile, so that it is computed once."""
+    """The frame in slices. It is computed once: persisted, or gathered by slice."""
     if 1 < volume.slices < GATHERED_FROM:
-        with held(frame, StorageLevel.MEMORY_AND_DISK_DESER) as rows:
-            yield from slices_of_held(rows, by, volume)
-    else:  # computed once as it is: as a whole, or as it is gathered
-        yield from slices_of_held(frame, by, volume)
+        with persisted(frame, StorageLevel.MEMORY_AND_DISK_DESER) as rows:
+            yield from slices_of_persisted(rows, by, volume)
+    else:  # computed once anyway: as one slice, or by the shuffle that gathers slices
+        yield from slices_of_persisted(frame, by, volume)
 
 
-def slices_of_held(rows: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table]:
-    """The same of a frame that Spark holds already."""
+def slices_of_persisted(rows: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table]:
+    """A persisted frame in slices."""
     with pieces_of(rows, by, volume.slices) as piece:
         for index in range(volume.slices):
-            yield handed_over(piece(index), volume)
+            yield to_driver(piece(index), volume)
 
 
-def handed_over(slice_of_frame: DataFrame, volume: Volume) -> pa.Table:
-    """The slice as Arrow on the driver. Slices of large tables are handed over one at a time, whoever asks."""
+def to_driver(slice_of_frame: DataFrame, volume: Volume) -> pa.Table:
+    """The slice as Arrow on the driver. Slices of large tables come one at a time, over all threads."""
     if volume.bytes <= AT_A_TIME_BYTES:
         return slice_of_frame.toArrow()
-    with _HANDING_OVER:
+    with _TO_DRIVER:
         return slice_of_frame.toArrow()
 
 
-_HANDING_OVER = threading.Lock()
+_TO_DRIVER = threading.Lock()
 
 
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows in another schema's types; columns are taken by place.
+    """The rows cast to another schema, column by column in order.
 
     Spark names the session's time zone in its timestamps and calls list items differently.
     """

@@ -16,7 +16,7 @@ from walbridge.schemas.control.progress_record import Progress, TableRecordsMiss
 from walbridge.schemas.control.table_progress import DROPPED
 from walbridge.schemas.errors import ProtocolError, RetryableError, WalbridgeError, unreadable_record
 from walbridge.schemas.topics import progress_topic
-from walbridge.spark_consumer.errors import sorting_errors
+from walbridge.spark_consumer.errors import classifying_errors
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 
 log = structlog.get_logger()
@@ -71,12 +71,12 @@ class UnpublishedTables:
             raise unreadable_record(self._topic, error) from None
 
     def _newest_first(self) -> Iterator[tuple[bytes | None, bytes | None]]:
-        place, count = (self._topic, 0), FIRST_RECORDS
-        start, end = self._kafka.starts([place])[place], self._kafka.ends([place])[place]
+        partition_id, count = (self._topic, 0), FIRST_RECORDS
+        start, end = self._kafka.starts([partition_id])[partition_id], self._kafka.ends([partition_id])[partition_id]
         while start < end:
             first = max(start, end - count)
-            with sorting_errors():
-                rows = self._kafka.read({place: (first, end)}).select("offset", "key", "value").collect()
+            with classifying_errors():
+                rows = self._kafka.read({partition_id: (first, end)}).select("offset", "key", "value").collect()
             for row in sorted(rows, key=lambda row: int(row.offset), reverse=True):
                 yield _bytes(row.key), _bytes(row.value)
             end, count = first, MORE_RECORDS

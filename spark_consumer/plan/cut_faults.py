@@ -19,7 +19,7 @@ def cut_fault(previous: Cut | None, cut: Cut) -> str | None:
 def topic_faults(cut: Cut) -> dict[str, str]:
     """By topic: a hole in a range, or other records in its partitions than its table has (I7)."""
     faults = {}
-    # That names the first one: the others are found without its topic.
+    # ``count_mismatch`` names the first fault only, so it is asked again without the topics found so far.
     while torn := count_mismatch(replace(cut, partitions=tuple(p for p in cut.partitions if p.topic not in faults))):
         faults[torn.topic] = (
             f"cut {cut.cut_id} names {torn.records} records in "

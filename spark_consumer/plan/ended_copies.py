@@ -1,7 +1,7 @@
 """Large copies that have ended are deferred: plans skip them, and a thread writes them beside the plans.
 
-In: the lake's entries between two plans. Out: what has to be written of a copy so that its table equals the source
-where the lake is, as a ``Plan`` of one table that no row of ``_cuts`` names. Pure.
+In: the lake's entries between two plans. Out: a ``Plan`` of one table, which no row of ``_cuts`` names, that writes a
+copy so that its table equals the source at the lake's LSN. Pure.
 
     plan with copy_end ──▶ deferred: the entry stays as it is ──▶ written up to a cut W, beside the plans
                                └─ every later plan adds the ranges and shapes of the table to its ``copy_from``
@@ -9,27 +9,27 @@ where the lake is, as a ``Plan`` of one table that no row of ``_cuts`` names. Pu
 
 Which records belong where, and why the table is right in the end (I8):
 
-- **Of the copy are all records from its ``copy_begin`` on**, in the cuts since then: copied rows, and changes of the
-  table, before its end and after it. ``CopyFrom`` has exactly these, partition by partition, as the plans pass them,
-  and the position from which each shape holds. So ``CopyFrom`` at a cut W, folded from nothing, is the table at W: it
-  does not matter at which cut after the end that is done, nor how often. A build that was killed is begun again from
-  what ``_cuts`` has by then, and first of all empties the table.
-- **Behind W are all records that ``CopyFrom`` has now and had not at W**: their offsets are at W's ends or behind them
-  in each partition, and no record of one cut is in another. Copied rows are not among them, since the copy had ended
-  before W, so their positions are behind all that was written: they are changes of a table that equals the source at W,
-  and are applied as those of any table that is current. Their shapes are those that ``CopyFrom`` has got since.
-- **Nothing else writes to the table meanwhile.** It is not current, so it has no part in a plan before it is named.
-- **What was written is void if the copy is no more what it was at W**: it began anew behind a TRUNCATE or a new
-  ``copy_begin``, the table left, or it is in trouble. Then ``continues`` is false: no row of ``_cuts`` has named what
-  was written, so nobody has seen it.
+- **All records of the table since its ``copy_begin`` belong to the copy**: copied rows, and changes of the table,
+  before its end and after it. ``PendingCopy`` has exactly these, partition by partition, as the plans pass them, and
+  the position from which each shape holds. So the records that it has at a cut W, folded into an empty table, are the
+  table at W. At which cut after the end that is done, and how often, makes no difference. A build that was killed
+  begins again from what ``_cuts`` has by then, and first empties the table.
+- **The records that it has got since W come after W**: in each partition their offsets are at or behind the end at W,
+  and no record of one cut is in another. There are no copied rows among them, since the copy had ended before W. So
+  they are changes of a table that equals the source at W, and are applied as those of any current table, with the
+  shapes that the copy has got since.
+- **Nothing else writes to the table meanwhile.** It is not current, so no plan writes to it before a row names it.
+- **What was written is void if the copy is not the same any more**: it began anew after a TRUNCATE or a new
+  ``copy_begin``, the table was dropped, or it is in trouble. Then ``continues`` is false. No row of ``_cuts`` has named
+  what was written, so nobody has seen it.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from walbridge.schemas.control.cut import PartitionId, PartitionRange
-from walbridge.spark_consumer.plan.copy_from import CopyFrom
 from walbridge.spark_consumer.plan.lake_state import LakeState
+from walbridge.spark_consumer.plan.pending_copy import PendingCopy
 from walbridge.spark_consumer.plan.plan import Plan, TablePlan
 from walbridge.spark_consumer.plan.segments import Segment, TableHead, TableWalk
 
@@ -39,10 +39,10 @@ DEFERRED_RECORDS_MIN = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What has been written of a copy: the table's head, and the copy as it was at that cut."""
+    """How far a copy is written: the table's head, and the copy as it was at that cut."""
 
     head: TableHead
-    copy: CopyFrom
+    copy: PendingCopy
 
 
 def ended_copies(state: LakeState) -> list[int]:
@@ -52,14 +52,14 @@ def ended_copies(state: LakeState) -> list[int]:
     return sorted(records, key=lambda key: (records[key], key))
 
 
-def copy_of(state: LakeState, relation_id: int) -> CopyFrom | None:
-    """The table's copy, if it has ended and is not in the lake."""
+def copy_of(state: LakeState, relation_id: int) -> PendingCopy | None:
+    """The table's ended copy that is not in the lake yet; None without one."""
     entry = state.entries.get(relation_id)
     return entry.copy_from if entry is not None and entry.copy_from and entry.copy_from.has_ended else None
 
 
-def continues(now: CopyFrom | None, written: CopyFrom) -> bool:
-    """Whether a copy is the one that was written, with what has come of its table since."""
+def continues(now: PendingCopy | None, written: PendingCopy) -> bool:
+    """Whether ``now`` is the copy that was written, extended by later changes of its table."""
     if now is None or (now.topic, now.shapes_at_end) != (written.topic, written.shapes_at_end):
         return False
     there = {part.partition: part for part in now.partitions}
@@ -73,7 +73,7 @@ def continues(now: CopyFrom | None, written: CopyFrom) -> bool:
 
 
 def plan_of_copy(state: LakeState, relation_id: int, metadata_end_offset: int) -> Plan:
-    """All of an ended copy, from nothing to where the lake is."""
+    """The plan that writes all of an ended copy into an empty table, up to the lake's cut."""
     entry = state.entries[relation_id]
     copy = entry.copy_from
     assert copy is not None
@@ -87,9 +87,9 @@ def plan_of_copy(state: LakeState, relation_id: int, metadata_end_offset: int) -
 
 
 def plan_of_later_changes(state: LakeState, written: Written, metadata_end_offset: int) -> Plan | None:
-    """What came behind the part that is written, to where the lake is; None where nothing came.
+    """The plan that applies what came after the written part, up to the lake's cut; None where nothing came.
 
-    ``written`` is of a copy that ``continues``.
+    Call it only where ``continues`` is true of the written copy.
     """
     head, now = written.head, copy_of(state, written.head.relation_id)
     assert now is not None
@@ -101,7 +101,7 @@ def plan_of_later_changes(state: LakeState, written: Written, metadata_end_offse
     return _plan(state, table, ranges, metadata_end_offset)
 
 
-def _behind(written: CopyFrom, now: CopyFrom) -> Iterator[tuple[PartitionId, PartitionRange]]:
+def _behind(written: PendingCopy, now: PendingCopy) -> Iterator[tuple[PartitionId, PartitionRange]]:
     before = {part.partition: part for part in written.partitions}
     for part in now.ranges():
         if (known := before.get(part.partition)) is not None:
@@ -110,7 +110,7 @@ def _behind(written: CopyFrom, now: CopyFrom) -> Iterator[tuple[PartitionId, Par
             yield (part.topic, part.partition), part
 
 
-def _segments_behind(written: CopyFrom, now: CopyFrom) -> Iterator[Segment]:
+def _segments_behind(written: PendingCopy, now: PendingCopy) -> Iterator[Segment]:
     came = now.shapes[len(written.shapes) :]
     ids = [written.schema_id, *(shape.schema_id for shape in came)]
     starts = [None, *(shape.position for shape in came)]

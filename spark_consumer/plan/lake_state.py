@@ -1,8 +1,8 @@
-"""What a lake holds, between two plans: pure, and all of it from the newest finished row.
+"""What a lake holds between two plans, all of it from the newest finished row of ``_cuts``. Pure.
 
-In: rows of the manifest and the outcome of plans. Out: the heads that the next plan starts from,
-the cut that the next one must follow, and the rows to append. Nothing else is remembered, so a
-restart stands where the last row stands (I5).
+In: rows of the manifest, and the outcome of plans. Out: the table versions that the next plan starts from,
+the cut that its first cut must follow, and the rows to append. Nothing else is remembered, so a
+restart goes on at the last row (I5).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from walbridge.schemas.control.cut import Cut, Epoch
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 from walbridge.schemas.topics import free_path, table_path
-from walbridge.spark_consumer.plan.copy_from import CopyFrom, begins_without_copy
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
 from walbridge.spark_consumer.plan.next_entries import (
     Relations,
@@ -23,6 +22,7 @@ from walbridge.spark_consumer.plan.next_entries import (
     planned_entry,
     without_copy,
 )
+from walbridge.spark_consumer.plan.pending_copy import PendingCopy, begins_without_copy
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead
 from walbridge.spark_consumer.plan.segments import AWAITING_COPY, QUARANTINED, STALE
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble, first_folder
@@ -42,15 +42,15 @@ class LakeState:
     next_offset: int = 0
     entries: Mapping[int, TableEntry] = field(default_factory=dict)
     is_published: bool = False
-    """Whether the newest row is a published one, so that readers have all that the tables hold."""
+    """Whether the newest row is a published one, so that readers see all that the tables hold."""
     committed_at: datetime | None = field(default=None, compare=False)
-    """When the source was what the newest row says."""
+    """When the source was in the state that the newest row names."""
     idle: CutRow | None = None
-    """The row that would publish what was passed since the newest one, where that changed nothing."""
+    """The row that would publish the cuts since the newest row, where they changed nothing."""
 
     @classmethod
     def after(cls, pipeline: str, row: CutRow | None) -> "LakeState":
-        """The state that an applied or published row describes; of an empty lake without one."""
+        """The state that an applied or published row describes; None: that of an empty lake."""
         if row is None:
             return cls(pipeline)
         entries = {entry.relation_id: entry for entry in row.tables}
@@ -68,14 +68,14 @@ class LakeState:
 
     @property
     def last_cut(self) -> Cut | None:
-        """As much of the last applied cut as the chain of the next one needs."""
+        """The last applied cut, with those fields that are compared with the next one."""
         if self.epoch is None:
             return None
         return Cut(self.epoch, self.to_cut, self.end_lsn, self.end_lsn, None, None, 0, True, 0)
 
-    def entered(self, cut: Cut) -> "LakeState":
-        """The state in the epoch of a cut that follows. One that begins without a copy leaves every table as it is and
-        calls it stale: its copy comes later, beside the stream."""
+    def in_epoch_of(self, cut: Cut) -> "LakeState":
+        """The state in the epoch of the cut that follows. Where an epoch begins without a first copy, every table keeps
+        its rows and becomes stale: it is copied later, beside the stream."""
         if self.epoch in (None, cut.epoch) or not begins_without_copy(cut):
             return self
         return replace(
@@ -83,15 +83,14 @@ class LakeState:
             epoch=cut.epoch,
             to_cut=0,
             end_lsn=cut.previous_end_lsn,
-            entries={entry.relation_id: entry for entry in self._left_behind(cut.epoch)},
+            entries={entry.relation_id: entry for entry in self._entries_in_new_epoch(cut.epoch)},
             is_published=False,
             idle=None,
         )
 
-    def _left_behind(self, epoch: Epoch) -> Iterator[TableEntry]:
-        """Each table as it is, but one of which there is half a first copy: that is no state of the source. On another
-        cluster its relation id is another table's: it gets one that no table has, until the copy of the table that has
-        its topic takes its place."""
+    def _entries_in_new_epoch(self, epoch: Epoch) -> Iterator[TableEntry]:
+        """Every table but those with half a first copy, which is no state of the source. On another cluster relation
+        ids mean other tables: each entry gets an id that no table has, until the table with its topic is copied."""
         whole = [each for each in self.entries.values() if each.state != "copying" or each.copy_from is not None]
         kept = [each for each in whole if each.version is not None or each.why is not None]
         dropped = [each for each in self.entries.values() if each.is_dropped]
@@ -105,12 +104,12 @@ class LakeState:
             yield entry if is_same else replace(entry, relation_id=-number)
 
     def heads(self, epoch: Epoch) -> dict[int, TableHead]:
-        """The tables a plan of this epoch starts from: those of an older one must all be copied."""
+        """The tables that a plan of this epoch starts from; those of an older epoch are superseded."""
         heads = ((relation_id, entry.head) for relation_id, entry in self._entries_in(epoch).items())
         return {relation_id: head for relation_id, head in heads if head is not None}
 
-    def copies(self, epoch: Epoch) -> dict[int, CopyFrom]:
-        """The copies beside the stream that go on: none of them outlives its epoch."""
+    def copies(self, epoch: Epoch) -> dict[int, PendingCopy]:
+        """The pending copies. None of them outlives its epoch."""
         found = ((relation_id, entry.copy_from) for relation_id, entry in self._entries_in(epoch).items())
         return {relation_id: copy for relation_id, copy in found if copy is not None}
 
@@ -137,26 +136,26 @@ class LakeState:
         return replace(plan, tables=tuple(tables))
 
     def _own_folder(self, relation_id: int) -> str:
-        """That was chosen for a table of which there is no version yet."""
+        """The folder that was chosen for a table without a version yet; empty without one."""
         entry = self.entries.get(relation_id)
         return entry.path if entry is not None and entry.version is None else ""
 
     def _folders_but(self, relation_id: int) -> set[str]:
         return {entry.path for key, entry in self.entries.items() if key != relation_id}
 
-    def planned(self, plan: Plan, relations: Relations) -> CutRow:
-        """The row to append before the plan touches a table: what it touches, with base versions."""
+    def planned_row(self, plan: Plan, relations: Relations) -> CutRow:
+        """The row to append before the plan writes to a table: its tables, with their base versions."""
         tables = [planned_entry(table, relations) for table in plan.tables]
         return self._row(1, "plan", plan, tables)
 
-    def applied(
+    def applied_row(
         self, plan: Plan, heads: Sequence[TableHead], relations: Relations, troubles: Sequence[TableTrouble] = ()
     ) -> CutRow:
         """The row to append after all tables of the plan are done: published, if the lake now
         equals the source at the plan's end in all tables that are current (I8), else applied.
 
         Args:
-            troubles: of tables that could not be done.
+            troubles: of the tables that could not be applied.
         """
         entries = self._entries_after(plan, heads, [*plan.troubles, *troubles], relations)
         # The first copy of earlier versions ends its cuts inside of it; a copy beside the stream holds up nobody.
@@ -168,13 +167,13 @@ class LakeState:
         return self._row(2 if plan.tables else 1, kind, plan, left)
 
     def is_idle(self, row: CutRow) -> bool:
-        """Whether a published row says nothing new but that the source had got that far without a change."""
+        """Whether a published row has the same tables as the newest one, and only a later LSN."""
         return self.is_published and row.epoch == str(self.epoch) and {*row.tables} == {*self.entries.values()}
 
-    def passed(self, plan: Plan, relations: Relations, idle: CutRow | None = None) -> "LakeState":
-        """The state after cuts that neither touch a table nor publish: only remembered.
+    def after_empty_plan(self, plan: Plan, relations: Relations, idle: CutRow | None = None) -> "LakeState":
+        """The state after a plan that writes to no table, whose row is not appended now.
 
-        ``idle``: the row that would publish them, of which readers would have nothing but its LSN.
+        ``idle``: the row that would publish its cuts, and would tell readers nothing but a later LSN.
         """
         entries = self._entries_after(plan, [], plan.troubles, relations)
         return replace(
@@ -188,23 +187,23 @@ class LakeState:
             idle=idle or self.idle,
         )
 
-    def with_written(self, head: TableHead, relations: Relations) -> CutRow:
-        """The row that names a table whose copy was written beside the plans, up to where the lake is."""
+    def row_with_copy(self, head: TableHead, relations: Relations) -> CutRow:
+        """The row that makes a table current whose copy was written beside the plans, up to the lake's LSN."""
         entry = applied_entry(head, self.entries[head.relation_id], self.end_lsn, relations)
-        return self.republished({**self.entries, head.relation_id: entry})
+        return self.row_at_same_lsn({**self.entries, head.relation_id: entry})
 
-    def with_trouble(self, trouble: TableTrouble, relations: Relations) -> CutRow:
-        """The row that leaves a table whose copy cannot be written."""
+    def row_with_trouble(self, trouble: TableTrouble, relations: Relations) -> CutRow:
+        """The row that puts a table in trouble whose copy cannot be written."""
         before, certain = self.entries[trouble.relation_id], max(self.end_lsn, self._begins)
         entry = replace(entry_in_trouble(trouble, before, certain, relations), copy_from=None)
-        return self.republished({**self.entries, trouble.relation_id: entry})
+        return self.row_at_same_lsn({**self.entries, trouble.relation_id: entry})
 
     @property
     def _begins(self) -> int:
         return 0 if self.epoch is None else self.epoch.consistent_point
 
-    def republished(self, entries: Mapping[int, TableEntry]) -> CutRow:
-        """The row that says the same state of the source again, with other entries: to readers, if they have it."""
+    def row_at_same_lsn(self, entries: Mapping[int, TableEntry]) -> CutRow:
+        """The row for the same LSN with other entries, published if the newest row is."""
         return CutRow(
             sequence=self.sequence + 1,
             kind="published" if self.is_published else "applied",
@@ -231,7 +230,7 @@ class LakeState:
     def _entries_after(
         self, plan: Plan, heads: Sequence[TableHead], troubles: Sequence[TableTrouble], relations: Relations
     ) -> dict[int, TableEntry]:
-        """By relation id. Of two tables with one name the later one is that which got it last (``by_name``)."""
+        """The entries by relation id. Of two tables with one name, that which got it last comes later (``by_name``)."""
         entries = self._entries_in(plan.epoch)
         begun = {table.relation_id: table.segments[-1].start or _BEGINNING for table in plan.tables}
         for head in sorted(heads, key=lambda head: begun.get(head.relation_id, _BEGINNING)):
@@ -283,7 +282,7 @@ def same_tables(row: CutRow, plan: Plan) -> bool:
 
 
 def _folder(namespace: str, name: str, taken: Collection[str]) -> str:
-    """A free one, for a table of that name."""
+    """A folder for a table of that name that no other table has."""
     return free_path(table_path(namespace, name), {*taken, *map(first_folder, taken)})
 
 

@@ -1,8 +1,8 @@
 """Rows of the manifest ``<lake>/_cuts`` as values. Pure.
 
 A row is atomic because it is one commit to one table; a published row names one version per table,
-and versions never change: so a reader sees all tables at one LSN (I8). ``delta.manifest_reader`` reads
-rows, ``delta.manifest`` writes them.
+and versions never change: so a reader sees all tables at one LSN (I8). ``delta/manifest/manifest_reader.py``
+reads rows, ``delta/manifest/writer.py`` writes them.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from datetime import datetime
 from walbridge.schemas.control.cut import Epoch
 from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT, DROPPED
 from walbridge.schemas.position import parse_lsn
-from walbridge.spark_consumer.plan.copy_from import CopyFrom
+from walbridge.spark_consumer.plan.pending_copy import PendingCopy
 from walbridge.spark_consumer.plan.segments import TableHead
 
 
@@ -20,8 +20,8 @@ from walbridge.spark_consumer.plan.segments import TableHead
 class TableEntry:
     """One table in a row. ``version`` is None for a table that does not exist yet.
 
-    ``copy_from``: a copy of it goes on beside the stream, or has ended and is not in the lake yet, whatever its state
-    is meanwhile. Then ``path`` is that of the folder in which it is written, also where no version of it is there.
+    ``copy_from``: its pending copy, in whatever state the table is meanwhile. ``path`` is then the folder into which
+    the copy is written, also while the table has no version.
     """
 
     relation_id: int
@@ -33,9 +33,9 @@ class TableEntry:
     schema_id: str
     state: str
     since: int | None = None
-    copy_from: CopyFrom | None = None
+    copy_from: PendingCopy | None = None
     why: str | None = None
-    """Where trouble with this table alone brought it into its state."""
+    """The reason, where trouble with this table alone brought it into its state."""
 
     @property
     def qualified_name(self) -> str:
@@ -54,7 +54,7 @@ class TableEntry:
 
     @property
     def head(self) -> TableHead | None:
-        """As plans take it; None where the table does not exist yet."""
+        """The table as a plan starts from it; None where it does not exist yet."""
         if self.version is None:
             return None
         state = CURRENT if self.state == ARCHIVE else self.state

@@ -1,7 +1,7 @@
-"""Tables of a plan of whose schema there is no record.
+"""Takes tables out of a plan whose schemas the metadata topic lacks.
 
-In: a plan, and all relation records that the metadata topic holds up to where the plan ends. Out: the plan without
-these tables, each with its trouble: the decoder of an event is never guessed (I7). Pure.
+In: a plan, and all relation records of the metadata topic up to the plan's end. Out: the plan without
+these tables, each with its trouble: a schema is never guessed (I7). Pure.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def without_missing_schemas(plan: Plan, relations: Relations, metadata: str) -> 
         plan,
         tables=tuple(table for table in plan.tables if table.relation_id not in missing),
         copies={relation_id: copy for relation_id, copy in plan.copies.items() if relation_id not in missing},
-        ranges={place: part for place, part in plan.ranges.items() if part.topic not in topics},
+        ranges={partition_id: part for partition_id, part in plan.ranges.items() if part.topic not in topics},
         troubles=(*plan.troubles, *troubles),
     )
 

@@ -1,7 +1,7 @@
-"""What the next row of ``_cuts`` says of one table. Pure.
+"""One table's entry in the next row of ``_cuts``. Pure.
 
-In: what the row before says of it, and what a plan does to it: it is about to write it, has written it, goes on copying
-it, or has to leave it. Out: its entry. A table is current only where all of it was applied (I8).
+In: its entry in the row before, and what a plan does to the table: the plan is about to write it, has written it, goes
+on copying it, or cannot apply it. Out: its entry. A table is current only where all of it was applied (I8).
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT
-from walbridge.spark_consumer.plan.copy_from import CopyFrom
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
+from walbridge.spark_consumer.plan.pending_copy import PendingCopy
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, TableHead, TablePlan
 from walbridge.spark_consumer.plan.segments import AWAITING_COPY, STALE
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
@@ -20,7 +20,7 @@ Relations = Mapping[str, RelationRecord]
 
 
 def planned_entry(table: TablePlan, relations: Relations) -> TableEntry:
-    """Of a table that a plan is about to write: as it is before that, or with no version where it is not there yet."""
+    """The entry of a table that a plan is about to write: as it is now; without a version if it does not exist yet."""
     schema_id = table.base.schema_id if table.base else table.segments[0].schema_id
     version = table.base.version if table.base else None
     known = relations.get(schema_id) or relations[table.segments[0].schema_id]
@@ -38,7 +38,7 @@ def planned_entry(table: TablePlan, relations: Relations) -> TableEntry:
 
 
 def applied_entry(head: TableHead, before: TableEntry | None, end_lsn: int, relations: Relations) -> TableEntry:
-    """Of a table that a plan has written, up to ``end_lsn``."""
+    """The entry of a table that a plan has written, up to ``end_lsn``."""
     table = relations[head.schema_id].table
     state = ARCHIVE if head.state == CURRENT and table.is_archive else head.state
     unchanged = before is not None and before.state == state
@@ -56,12 +56,12 @@ def applied_entry(head: TableHead, before: TableEntry | None, end_lsn: int, rela
     )
 
 
-def copying_entry(relation_id: int, copy: CopyFrom, before: TableEntry | None, relations: Relations) -> TableEntry:
-    """Of a table whose copy beside the stream goes on. A table that is copied into another topic keeps its rows; one of
-    another epoch may only have its number by chance.
+def copying_entry(relation_id: int, copy: PendingCopy, before: TableEntry | None, relations: Relations) -> TableEntry:
+    """The entry of a table with a pending copy. A table that is copied into another topic keeps its rows. A table of
+    another epoch with another topic may have the same relation id by chance.
 
     Args:
-        before: what stood for the table, or for the one whose topic it takes over.
+        before: the entry so far, of this table or of the table whose topic it takes over.
     """
     table = relations[copy.schema_id].table
     is_another = before is not None and before.topic != copy.topic and before.state == SUPERSEDED
@@ -93,7 +93,7 @@ def copying_entry(relation_id: int, copy: CopyFrom, before: TableEntry | None, r
 def former_and_others(
     entries: dict[int, TableEntry], relation_id: int, topic: str
 ) -> tuple[TableEntry | None, dict[int, TableEntry]]:
-    """What stood for a table, or for the one whose topic it has now; and the entries without those."""
+    """The entry so far of this table, or of the one whose topic it has now; and the entries without those two."""
     before = entries.get(relation_id) or next((entry for entry in entries.values() if entry.topic == topic), None)
     return before, {key: e for key, e in entries.items() if key != relation_id and e.topic != topic}
 
@@ -101,11 +101,11 @@ def former_and_others(
 def entry_in_trouble(
     trouble: TableTrouble, before: TableEntry | None, certain: int, relations: Relations
 ) -> TableEntry:
-    """Of a table in trouble.
+    """The entry of a table in trouble.
 
     Args:
-        before: what stood for the table.
-        certain: the LSN up to which all of it was applied.
+        before: the entry so far.
+        certain: the LSN up to which the table is certainly complete.
     """
     if before is None:
         known = relations.get(trouble.schema_id)

@@ -1,7 +1,7 @@
 """From consecutive cuts to a plan: which events of which table, in which segments.
 
-In: cuts whose chain is unbroken, the tables' heads and the copies that go on, as the newest ``_cuts``
-row has them. Out: a ``Plan``, the unit of idempotence. Pure: no Spark, no clock.
+In: cuts whose chain is unbroken; the tables' heads and pending copies, as the newest row of ``_cuts``
+has them. Out: a ``Plan``, the unit of idempotence. Pure: no Spark, no clock.
 
 Barriers split a table's events into segments (``segments.py``); a fold never crosses one. A segment's
 events are those with start <= position < end. Where a copy beside the stream ends in the plan, its
@@ -22,7 +22,7 @@ from walbridge.schemas.control.cut import (
 )
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.errors import TableError
-from walbridge.spark_consumer.plan.copy_from import CopyFrom, has_begin_beside
+from walbridge.spark_consumer.plan.pending_copy import PendingCopy, has_copy_begin_beside
 from walbridge.spark_consumer.plan.segments import SUPERSEDED, Segment, TableHead, TableWalk
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
@@ -54,10 +54,10 @@ class TablePlan:
     segments: tuple[Segment, ...]
     state: str
     """After the plan: copying, current or stale."""
-    swapped: CopyFrom | None = None
-    """The copy beside the stream that ends in this plan, and takes the table's place."""
+    swapped: PendingCopy | None = None
+    """The copy beside the stream that ends in this plan, and replaces the table."""
     path: str = ""
-    """Of its folder; of a table that the lake does not have yet once that is chosen (``LakeState.with_folders``)."""
+    """The table's folder; empty for a new table until ``LakeState.with_folders`` has chosen one."""
     beside: bool = False
     """It is written beside the plans (``ended_copies.py``)."""
 
@@ -65,10 +65,10 @@ class TablePlan:
     def follows_source(self) -> bool:
         """Whether the table equals the source where the plan begins, and gets nothing but changes of it.
 
-        Then the first event of a key in a segment tells whether the lake holds its row: ``c`` means not, any other
-        does. It is so because all four operations are published, which the producer holds.
+        Then the first event of a key in a segment tells whether the lake holds its row: ``c`` means that it does not,
+        any other operation that it does. The producer makes sure that all four operations are published.
         """
-        is_copied = self.swapped is not None or any(segment.copies for segment in self.segments)
+        is_copied = self.swapped is not None or any(segment.is_copied for segment in self.segments)
         return self.base is not None and self.base.state == self.state == "current" and not is_copied
 
 
@@ -87,10 +87,10 @@ class Plan:
     """Offset in the cuts topic after the plan's last cut."""
     ranges: Mapping[tuple[str, int], PartitionRange]
     tables: tuple[TablePlan, ...]
-    copies: Mapping[int, CopyFrom] = field(default_factory=dict)
-    """By relation id: every copy beside the stream whose rows are not in the lake after the plan."""
+    copies: Mapping[int, PendingCopy] = field(default_factory=dict)
+    """The copies that are pending after the plan, by relation id."""
     troubles: tuple[TableTrouble, ...] = ()
-    """Tables that have a part in its cuts and none in the plan, since the cuts alone say that it cannot be applied."""
+    """Tables of its cuts that are not in the plan, since the cuts alone show that their changes cannot be applied."""
 
     @property
     def rows(self) -> int:
@@ -102,8 +102,8 @@ class Plan:
         return self.to_cut * TXN_STRIDE + segment
 
 
-def _of_tables(cut: Cut) -> Cut:
-    """Without logical messages: they are counted like all that a cut names, but they are of no table."""
+def _without_messages(cut: Cut) -> Cut:
+    """The cut without logical messages: it counts them like all records, but they belong to no table."""
     topics = {table.topic for table in cut.tables if table.relation_id == MESSAGES_RELATION_ID}
     if not topics:
         return cut
@@ -115,22 +115,27 @@ def _of_tables(cut: Cut) -> Cut:
 
 
 def take_cuts(cuts: Sequence[tuple[int, Cut]], rows_max: int) -> int:
-    """How many of the (offset, cut) pairs go into the next plan: at least one, of one epoch,
-    until ``rows_max`` rows are reached, a table would need more than SEGMENTS_MAX segments, a topic
-    passes from one relation to another (a table made anew under its name), a relation to another topic
-    (a table renamed), or a table that has a part in the plan begins to be copied."""
+    """How many of the (offset, cut) pairs go into the next plan: at least one, and all of one epoch.
+
+    A plan ends before the cut with which it would have more than ``rows_max`` rows, or with which
+
+    - a table would need more than SEGMENTS_MAX segments;
+    - a topic passes to another relation (a table was made anew under its name);
+    - a relation passes to another topic (a table was renamed);
+    - the copy of a table begins that has changes in the plan.
+    """
     rows = 0
     barriers = Counter[int]()
     relations: dict[str, int] = {}
     topics: dict[int, str] = {}
-    for count, (_, cut) in enumerate((offset, _of_tables(cut)) for offset, cut in cuts):
+    for count, (_, cut) in enumerate((offset, _without_messages(cut)) for offset, cut in cuts):
         rows += sum(part.records for part in cut.partitions)
         is_full = rows > rows_max or cut.epoch != cuts[0][1].epoch
         for table in cut.tables:
             barriers[table.relation_id] += len(table.barriers)
             is_full = is_full or barriers[table.relation_id] >= SEGMENTS_MAX
             is_full = is_full or relations.setdefault(table.topic, table.relation_id) != table.relation_id
-            is_full = is_full or (table.relation_id in topics and has_begin_beside(cut, table))
+            is_full = is_full or (table.relation_id in topics and has_copy_begin_beside(cut, table))
             is_full = is_full or topics.setdefault(table.relation_id, table.topic) != table.topic
         # One cut alone is never too much: it cannot be applied in parts, since only its end is a state of the source.
         if count and is_full:
@@ -141,24 +146,25 @@ def take_cuts(cuts: Sequence[tuple[int, Cut]], rows_max: int) -> int:
 def make_plan(
     cuts: Sequence[tuple[int, Cut]],
     heads: Mapping[int, TableHead],
-    copies: Mapping[int, CopyFrom] | None = None,
+    copies: Mapping[int, PendingCopy] | None = None,
     awaiting_copy: Collection[int] = (),
     faults: Mapping[str, str] | None = None,
     deferred_from: int | None = None,
 ) -> Plan:
-    """The plan of these (offset, cut) pairs over the lake's tables and the copies that go on (by relation id).
+    """The plan of these (offset, cut) pairs.
 
     Args:
+        heads: the lake's tables by relation id; ``copies``: the pending copies likewise.
         awaiting_copy: relations whose tables take no changes until a copy of them ends.
         faults: ``topic_faults`` of the cuts.
         deferred_from: a copy that ends with at least this many records is deferred (``ended_copies.py``);
             None: no copy is.
     """
     first, last = cuts[0][1], cuts[-1][1]
-    of_tables = [_of_tables(cut) for _, cut in cuts]
+    table_cuts = [_without_messages(cut) for _, cut in cuts]
     timed = [cut.commit_time_us for _, cut in cuts if cut.commit_time_us is not None]
     tables, going_on, troubles = _table_plans(
-        of_tables, heads, copies or {}, awaiting_copy, faults or {}, deferred_from
+        table_cuts, heads, copies or {}, awaiting_copy, faults or {}, deferred_from
     )
     return Plan(
         epoch=last.epoch,
@@ -169,7 +175,7 @@ def make_plan(
         complete=last.complete,
         metadata_end_offset=last.metadata_end_offset,
         next_offset=cuts[-1][0] + 1,
-        ranges=_ranges(of_tables, tables),
+        ranges=_ranges(table_cuts, tables),
         tables=tuple(tables),
         copies=going_on,
         troubles=tuple(troubles),
@@ -177,30 +183,30 @@ def make_plan(
 
 
 def _ranges(cuts: Sequence[Cut], tables: Sequence[TablePlan]) -> dict[tuple[str, int], PartitionRange]:
-    """What the plan reads: of a copy that ends all that was sent of it."""
+    """The ranges that the plan reads. Of a copy that ends in it they are all records of the copy."""
     waiting = {table.topic for cut in cuts for table in cut.tables} - {table.topic for table in tables}
-    ranges = {place: part for place, part in merge_ranges(cuts).items() if part.topic not in waiting}
+    ranges = {partition_id: part for partition_id, part in merge_ranges(cuts).items() if part.topic not in waiting}
     # From its beginning to the end of this plan, so they take the place of what the cuts say of the same partitions.
     copied = (part for table in tables if table.swapped is not None for part in table.swapped.ranges())
     return ranges | {(part.topic, part.partition): part for part in copied}
 
 
-Changes = list[tuple[Cut, TableChanges]]
+TableCuts = list[tuple[Cut, TableChanges]]
 
 
 def _table_plans(
     cuts: Iterable[Cut],
     heads: Mapping[int, TableHead],
-    copies: Mapping[int, CopyFrom],
+    copies: Mapping[int, PendingCopy],
     awaiting_copy: Collection[int],
     faults: Mapping[str, str],
     deferred_from: int | None,
-) -> tuple[list[TablePlan], dict[int, CopyFrom], list[TableTrouble]]:
-    changes: dict[int, Changes] = {}
+) -> tuple[list[TablePlan], dict[int, PendingCopy], list[TableTrouble]]:
+    changes: dict[int, TableCuts] = {}
     for cut in cuts:
         for table in cut.tables:
             changes.setdefault(table.relation_id, []).append((cut, table))
-    changes, troubles = _without_replaced(changes)
+    changes, troubles = _without_replaced_relations(changes)
     # A table made anew under its name has another relation id: its copy replaces what is at its path,
     # and the path is no more that of the table which had the name in the copy before.
     by_topic = {head.topic: replace(head, state=SUPERSEDED) for head in heads.values()}
@@ -208,51 +214,51 @@ def _table_plans(
     # A copy whose topic two relations send to would take records of the other one.
     in_trouble = {trouble.topic for trouble in troubles}
     going_on = {relation_id: copy for relation_id, copy in copies.items() if copy.topic not in in_trouble}
-    for relation_id, of in changes.items():
-        topic = of[-1][1].topic
+    for relation_id, of_table in changes.items():
+        topic = of_table[-1][1].topic
         base = heads.get(relation_id)
         # On another server a relation may have the id of another table of before by chance: topics tell them apart.
         is_elsewhere = base is not None and base.topic != topic and base.state == SUPERSEDED
         start = by_topic.get(topic) if base is None or is_elsewhere else base
         walk = TableWalk(start, going_on.pop(relation_id, None), relation_id in awaiting_copy, deferred_from)
         try:
-            # What takes nothing is not harmed by what a cut says of its topic.
+            # A table that takes no changes is not harmed by faults in them.
             if topic in faults and not (walk.awaits_copy and walk.copy is None):
                 raise TableError(faults[topic])
-            table_plan = _table_plan(relation_id, topic, walk, of)
+            table_plan = _table_plan(relation_id, topic, walk, of_table)
         except TableError as error:
-            troubles.append(_trouble(relation_id, of, error))
+            troubles.append(_trouble(relation_id, of_table, error))
             continue
         if table_plan is not None:
             plans.append(table_plan)
         if walk.copy is not None:
-            # A topic holds one copy at a time: whose it was before has lost it.
+            # A topic holds one copy at a time: any other relation's copy in it is void.
             going_on = {other: copy for other, copy in going_on.items() if copy.topic != topic}
             going_on[relation_id] = walk.copy
     return plans, going_on, troubles
 
 
-def _trouble(relation_id: int, changes: Changes, error: TableError) -> TableTrouble:
+def _trouble(relation_id: int, changes: TableCuts, error: TableError) -> TableTrouble:
     schema_ids = [schema_id for _, table in changes for schema_id in table.schema_ids]
     return TableTrouble(relation_id, changes[-1][1].topic, schema_ids[-1] if schema_ids else "", error)
 
 
-def _begins(changes: Changes) -> bool:
-    return any(has_begin_beside(cut, table) for cut, table in changes)
+def _has_copy_begin(changes: TableCuts) -> bool:
+    return any(has_copy_begin_beside(cut, table) for cut, table in changes)
 
 
-def _without_replaced(changes: Mapping[int, Changes]) -> tuple[dict[int, Changes], list[TableTrouble]]:
+def _without_replaced_relations(changes: Mapping[int, TableCuts]) -> tuple[dict[int, TableCuts], list[TableTrouble]]:
     """Drop the changes of each relation whose topic another relation takes over with a copy: they are void.
 
     Where two relations send to one topic and neither begins a copy, both are dropped, and the topic is in trouble.
     """
     by_topic: dict[str, list[int]] = {}
-    for relation_id, of in changes.items():
-        by_topic.setdefault(of[-1][1].topic, []).append(relation_id)
+    for relation_id, of_table in changes.items():
+        by_topic.setdefault(of_table[-1][1].topic, []).append(relation_id)
     kept = dict(changes)
     troubles = []
     for topic, relation_ids in by_topic.items():
-        begun = [relation_id for relation_id in relation_ids if _begins(changes[relation_id])]
+        begun = [relation_id for relation_id in relation_ids if _has_copy_begin(changes[relation_id])]
         if len(relation_ids) > 1 and len(begun) != 1:
             error = TableError(f"topic {topic} holds records of two relations in one plan")
             troubles.append(_trouble(relation_ids[-1], changes[relation_ids[-1]], error))
@@ -263,8 +269,8 @@ def _without_replaced(changes: Mapping[int, Changes]) -> tuple[dict[int, Changes
     return kept, troubles
 
 
-def _table_plan(relation_id: int, topic: str, walk: TableWalk, changes: Changes) -> TablePlan | None:
-    """The table's part of the plan; None where it has none, since it waits for the end of a copy.
+def _table_plan(relation_id: int, topic: str, walk: TableWalk, changes: TableCuts) -> TablePlan | None:
+    """The table's part of the plan; None where the table only waits for the end of a copy.
 
     Raises:
         TableError: its changes cannot be applied.

@@ -1,20 +1,20 @@
-"""One table's barriers to segments, in the order of the stream.
+"""Divides one table's events into segments at its barriers, in the order of the stream.
 
-In: the table as the lake has it, its copy if one goes on, and what each cut says of it. Out: the
-segments to apply, the state after them, and the copy that goes on afterwards. Pure.
+In: the table as the lake has it, its pending copy if there is one, and what each cut says of the table. Out: the
+segments to apply, the table's state after them, and the copy that is pending then. Pure.
 
-Everything before the last truncate or copy_begin is void, so segments begin there and the first one
-empties the table (``apply/changes.py``). A copy beside the stream is nothing to a table until its ``copy_end``; a
-table that was current is fed from its events until then. At ``copy_end`` all segments so far are void, and those of the
-copy, from its beginning on, take their place. A large copy of a table that is not current is deferred: the plan applies
-nothing of it, and a thread writes it beside the plans later (``ended_copies.py``).
+Everything before the last truncate or copy_begin is void, so segments begin there, and the first one
+empties the table (``apply/changes.py``). A copy beside the stream changes nothing of a table until its ``copy_end``: a
+current table takes its changes until then, and not the copied rows. At ``copy_end`` the segments so far are void, and
+those of the copy, from its beginning on, take their place. A large copy of a table that is not current is deferred: the
+plan applies nothing of it, and a thread writes it beside the plans later (``ended_copies.py``).
 """
 
 from dataclasses import dataclass, field
 
 from walbridge.schemas.control.cut import Barrier, Cut, TableChanges
 from walbridge.schemas.position import Position
-from walbridge.spark_consumer.plan.copy_from import CopyFrom, begins_beside, copy_begun
+from walbridge.spark_consumer.plan.pending_copy import PendingCopy, begins_copy_beside, copy_begun
 
 SUPERSEDED = "superseded"
 """State of a table of an older epoch while the new one is not yet published: it must be copied."""
@@ -48,11 +48,11 @@ class TableHead:
 class Segment:
     """Events between two barriers, all of one schema.
 
-    ``empties``: the table holds nothing but this segment's rows afterwards.
-    ``copies``: the events are copied rows (op r), appended as they are.
-    ``fed``: a copy goes on beside the stream, whose rows (op r) are not for the table as it is.
-    ``unfinished``: such a copy goes on in the next segment. A row that has values which neither the
-    segment nor the table knows comes again there, whole.
+    ``empties``: afterwards the table holds this segment's rows alone.
+    ``is_copied``: all events are copied rows (op r), which are appended without folding.
+    ``ignores_copied_rows``: copied rows (op r) among the events belong to a pending copy, and are skipped.
+    ``copy_goes_on``: the copy's rows continue in the next segment. A row with a value that neither this
+    segment nor the table knows comes again there, complete.
     """
 
     index: int
@@ -60,45 +60,45 @@ class Segment:
     start: Position | None
     end: Position | None
     empties: bool = False
-    copies: bool = False
-    fed: bool = False
-    unfinished: bool = False
+    is_copied: bool = False
+    ignores_copied_rows: bool = False
+    copy_goes_on: bool = False
 
 
 @dataclass
 class TableWalk:
-    """Goes over the barriers of a plan, cut by cut. ``segments``, ``state`` and ``copy`` are what they come to.
+    """Goes over one table's barriers in a plan, cut by cut. Call ``pass_cut`` for each cut, then ``end``.
 
-    ``base``: the table where the plan begins; None where the lake has none. ``copy``: one that goes on beside the
-    stream, before the plan and, once ``end`` was called, after it.
+    ``base``: the table before the plan; None where the lake has none. ``copy``: its pending copy, before the plan and,
+    after ``end``, behind it. ``segments`` and ``state`` are the result.
     """
 
     base: TableHead | None
-    copy: CopyFrom | None
+    copy: PendingCopy | None
     awaits_copy: bool = False
     """The table is stale or quarantined, so it takes no changes until a copy of it ends."""
     deferred_from: int | None = None
     """An ended copy with at least this many records is deferred; None: no copy is."""
     state: str = ""
     segments: list[Segment] = field(default_factory=list)
-    swapped: CopyFrom | None = None
-    """The copy that ended in this plan: all of its records are to be read."""
+    swapped: PendingCopy | None = None
+    """The copy that ended in this plan and replaces the table: all of its records are read."""
 
     def __post_init__(self) -> None:
         self.state = self.base.state if self.base else "copying"
-        # Of the segment that the next barrier ends: its schema, where it began, and what ``Segment`` says of it.
+        # The open segment, which the next barrier closes: its schema, its start and the flags of ``Segment``.
         self._schema_id = self.base.schema_id if self.base else ""
         self._start: Position | None = None
-        self._empties, self._copies = False, self.state == "copying"
-        self._fed = self.copy is not None
-        # Whether the table takes its events: else barriers are gone over, and make no segments.
-        # A table that is copied anew is fed as long as it equals the source; any other waits for its copy.
+        self._empties, self._is_copied = False, self.state == "copying"
+        self._ignores_copied_rows = self.copy is not None
+        # Whether the table takes its events. If not, barriers make no segments.
+        # A current table takes them also while a copy of it goes on; any other waits for its copy.
         self._is_open = not self.awaits_copy and (self.copy is None or self.state == "current")
 
     def pass_cut(self, cut: Cut, table: TableChanges) -> None:
-        """What one cut says of the table."""
+        """Take what one cut says of the table."""
         for barrier in table.barriers:
-            if begins_beside(barrier, cut, table.barriers):
+            if begins_copy_beside(barrier, cut, table.barriers):
                 self._begin(barrier, table.topic)
             elif barrier.kind == "copy_end" and self.copy is not None:
                 self._end_copy(self.copy)
@@ -112,7 +112,7 @@ class TableWalk:
             self.swapped = self.swapped.with_cut(cut)
 
     def end(self) -> None:
-        """The plan ends."""
+        """Close the last segment: the plan ends."""
         # A copy that was deferred before may have become small, since the table was emptied.
         if self.copy is not None and self.copy.has_ended and not self._is_deferred(self.copy):
             self._swap(self.copy)
@@ -129,33 +129,33 @@ class TableWalk:
                 self.segments.clear()
             return
         # Rows of a copy that has ended in this plan are in the same segment.
-        self._fed = self.swapped is None
+        self._ignores_copied_rows = self.swapped is None
         # The copy's first event names the shape, so no ``shape`` barrier of its own tells that it is another one.
         if self.copy.schema_id != self._schema_id:
             self._close(barrier.position)
             self._schema_id = self.copy.schema_id
 
-    def _end_copy(self, copy: CopyFrom) -> None:
+    def _end_copy(self, copy: PendingCopy) -> None:
         if self._is_deferred(copy):
             self.copy = copy.ended()
         else:
             self._swap(copy)
 
-    def _is_deferred(self, copy: CopyFrom) -> bool:
+    def _is_deferred(self, copy: PendingCopy) -> bool:
         # A table that is current takes its events in each plan, and would have to be written in two places.
         return self.deferred_from is not None and self.state != "current" and copy.records >= self.deferred_from
 
-    def _swap(self, copy: CopyFrom) -> None:
+    def _swap(self, copy: PendingCopy) -> None:
         """The copy is applied: the plan goes over its records from the first one on, shape by shape, and empties the
         table."""
         self.segments.clear()
         self.swapped, self.copy = copy, None
         self.state = "current"
-        self._is_open, self._empties, self._copies, self._fed = True, True, False, False
+        self._is_open, self._empties, self._is_copied, self._ignores_copied_rows = True, True, False, False
         at_end = len(copy.shapes) if copy.shapes_at_end is None else copy.shapes_at_end
         for number, shape in enumerate(copy.shapes):
             if number > 0:
-                self._close(shape.position, unfinished=number < at_end)
+                self._close(shape.position, copy_goes_on=number < at_end)
             self._start, self._schema_id = shape.position, shape.schema_id
 
     def _pass(self, barrier: Barrier) -> None:
@@ -164,32 +164,32 @@ class TableWalk:
             # No barrier to a fold, and copied rows may stand at this very position.
             return
         self._close(barrier.position)
-        self._copies = self._copies and barrier.kind != "copy_end"
+        self._is_copied = self._is_copied and barrier.kind != "copy_end"
         self._schema_id = barrier.schema_id or self._schema_id
         if barrier.kind in EMPTYING and self._is_open:
             self.segments.clear()
-            self._empties, self._copies = True, barrier.kind == "copy_begin"
+            self._empties, self._is_copied = True, barrier.kind == "copy_begin"
         if self._is_open:
             self.state = _STATE_AFTER.get(barrier.kind, self.state)
         if self.copy is not None:
             self.copy = _copy_after(self.copy, barrier)
 
-    def _close(self, at: Position, *, unfinished: bool = False) -> None:
+    def _close(self, at: Position, *, copy_goes_on: bool = False) -> None:
         """The segment ends here, and the next one begins."""
         if self._is_open:
-            self._add(at, unfinished=unfinished)
+            self._add(at, copy_goes_on=copy_goes_on)
         self._start, self._empties = at, False
 
-    def _add(self, end: Position | None, *, unfinished: bool = False) -> None:
+    def _add(self, end: Position | None, *, copy_goes_on: bool = False) -> None:
         if self.swapped is not None and end is not None:
             # Rows that were copied at this LSN, before its transactions, are of the schema before it or behind it.
             end = end._replace(ordinal=max(end.ordinal, 0))
         index = len(self.segments)
-        of_copies = self._copies, self._fed, unfinished
-        self.segments.append(Segment(index, self._schema_id, self._start, end, self._empties, *of_copies))
+        flags = self._is_copied, self._ignores_copied_rows, copy_goes_on
+        self.segments.append(Segment(index, self._schema_id, self._start, end, self._empties, *flags))
 
 
-def _copy_after(copy: CopyFrom, barrier: Barrier) -> CopyFrom | None:
+def _copy_after(copy: PendingCopy, barrier: Barrier) -> PendingCopy | None:
     if barrier.kind == "dropped":
         return None
     if barrier.kind == "truncate":

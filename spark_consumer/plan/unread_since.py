@@ -1,8 +1,8 @@
-"""Since when the lake needs records of Kafka that it has not taken in: those that Kafka deletes first. Pure.
+"""The time of the oldest record in Kafka that the lake still needs. Pure.
 
-In: finished rows of ``_cuts``, as they come. Out: a time. The lake needs what came behind its published state, and of
-each copy that is not in it yet all records, from where that began. Earlier never follows later, so that the newest
-time of those told is the right one also where a job that was started again knows it less exactly.
+In: finished rows of ``_cuts``, as they come. Out: a time. The lake needs all records after its published state, and all
+records of each pending copy. The time never goes back, so the newest one told is right, also after a restart, when the
+job knows it less exactly.
 """
 
 import math
@@ -16,22 +16,22 @@ PublishedBy = Callable[[int], CutRow | None]
 
 
 class UnreadSince:
-    """Of one job. Times are seconds since 1970; NaN: nothing is published."""
+    """The times of one job, in seconds since 1970; NaN: nothing is published."""
 
     def __init__(self) -> None:
         self.published_s = math.nan
-        """Up to when the published state has everything."""
+        """The published state has everything that was committed by then."""
         self._copies: dict[tuple[int, str, int, int], float] = {}
         """When each copy that goes on began: relation id and topic, and the position of its ``copy_begin``."""
 
     @property
     def at_s(self) -> float:
-        """What came behind that may be needed."""
+        """Records from this time on may be needed."""
         return min(
             (each for each in (self.published_s, *self._copies.values()) if not math.isnan(each)), default=math.nan
         )
 
-    def found(self, row: CutRow, published_by: PublishedBy | None = None) -> None:
+    def add_row(self, row: CutRow, published_by: PublishedBy | None = None) -> None:
         """The newest finished row; the first one comes with ``published_by``, since its copies began before."""
         began: dict[tuple[int, str, int, int], float] = {}
         for entry in row.tables:
@@ -49,7 +49,7 @@ class UnreadSince:
         self.published_s = max(self.published_s, moment.timestamp())
 
     def _begun_s(self, row: CutRow, lsn: int, published_by: PublishedBy | None) -> float:
-        """No later than the copy's first record: when the state before it was published."""
+        """A time no later than the copy's first record: when the state before it was published."""
         if published_by is None and not math.isnan(self.published_s):
             return self.published_s
         before = published_by(lsn) if published_by is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tests.fix_pipeline import PipelineUnderTest
 from walbridge.embedded.registry import SchemaRegistry
-from walbridge.spark_consumer.kafka.change_reader import FEW, LARGE_BYTES
+from walbridge.spark_consumer.kafka.change_reader import LARGE_BYTES, LOCAL_FOLD_MAX
 
 
 def test_lake_equals_the_source_and_never_asks_the_registry(
@@ -28,7 +28,7 @@ def test_lake_equals_the_source_and_never_asks_the_registry(
     execute("ALTER TABLE t ALTER p TYPE numeric(12,2); UPDATE t SET p = 9999999999.25 WHERE id < 5")
     pipeline.catch_up()
     registry.stop()
-    execute(f"INSERT INTO t SELECT i, 'many', i, i FROM generate_series(2000, {2000 + FEW.rows}) i")
+    execute(f"INSERT INTO t SELECT i, 'many', i, i FROM generate_series(2000, {2000 + LOCAL_FOLD_MAX.rows}) i")
     execute("UPDATE t SET p = id WHERE id > 2000; DELETE FROM t WHERE id > 2000 AND id % 2 = 0")
     pipeline.check_equal()
     running.stop()

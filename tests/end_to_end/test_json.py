@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.fix_pipeline import PipelineUnderTest
-from walbridge.spark_consumer.kafka.change_reader import FEW, LARGE_BYTES
+from walbridge.spark_consumer.kafka.change_reader import LARGE_BYTES, LOCAL_FOLD_MAX
 
 TABLES = """
 CREATE TABLE t (id int PRIMARY KEY, v text, n numeric, raw bytea);
@@ -38,9 +38,11 @@ def test_lake_equals_the_source(pipeline: PipelineUnderTest) -> None:
 
     # Values out of line that an update and a change of the key leave alone, and more records than the driver takes.
     execute("UPDATE t SET n = 3 WHERE id = 1000; UPDATE t SET id = 1002 WHERE id = 1000")
-    execute(f"INSERT INTO t SELECT i, 'many', i, i::text::bytea FROM generate_series(2000, {2000 + FEW.rows}) i")
+    execute(
+        f"INSERT INTO t SELECT i, 'many', i, i::text::bytea FROM generate_series(2000, {2000 + LOCAL_FOLD_MAX.rows}) i"
+    )
     execute("UPDATE t SET p = id WHERE id > 2000; DELETE FROM t WHERE id > 2000 AND id % 2 = 0")
-    execute(f"INSERT INTO log SELECT 'many' || i % 7, NULL FROM generate_series(1, {FEW.rows}) i")
+    execute(f"INSERT INTO log SELECT 'many' || i % 7, NULL FROM generate_series(1, {LOCAL_FOLD_MAX.rows}) i")
     execute("DELETE FROM log WHERE v = 'many3'")
     pipeline.check_equal()
     execute("TRUNCATE log, days; INSERT INTO log VALUES ('after', 'epoch')")

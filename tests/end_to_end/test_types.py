@@ -54,7 +54,7 @@ def test_every_type_in_delta_is_what_select_says(
         insert(connection, [*edges, *random_rows(2, count)], next_id)
     database.execute("UPDATE every_type SET id = id WHERE id % 2 = 0")
     database.execute("UPDATE every_type SET id = -id WHERE id % 5 = 0")
-    monkeypatch.setattr(change_reader, "FEW", Volume())
+    monkeypatch.setattr(change_reader, "LOCAL_FOLD_MAX", Volume())
     pipeline.check_equal()
     assert len(pipeline.contents("every_type")) == 2 * (len(edges) + count)
 

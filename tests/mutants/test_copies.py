@@ -11,9 +11,9 @@ from tests.spark_consumer.in_memory import test_copies_in_memory
 from tests.spark_consumer.plan import test_copies_beside, test_copies_in_the_lake
 from walbridge.spark_consumer.apply import changes
 from walbridge.spark_consumer.fold import schema_join
-from walbridge.spark_consumer.plan import copy_from, next_entries, plan, segments
-from walbridge.spark_consumer.plan.copy_from import CopyFrom
+from walbridge.spark_consumer.plan import next_entries, pending_copy, plan, segments
 from walbridge.spark_consumer.plan.lake_state import LakeState
+from walbridge.spark_consumer.plan.pending_copy import PendingCopy
 from walbridge.spark_consumer.plan.segments import TableWalk
 from walbridge.spark_consumer.resumption import Resumption
 
@@ -22,7 +22,7 @@ Test = Callable[[], object]
 
 NOTICED = {
     "a table that is fed takes the rows of its copy": Noticed(
-        Mutant(schema_join.ignored_operations, "if segment.fed", "if False"),
+        Mutant(schema_join.ignored_operations, "if segment.ignores_copied_rows", "if False"),
         in_lake(test_copies_in_memory.test_rows_of_a_copy_are_not_for_the_table_that_is_fed),
     ),
     "a table that does not equal the source is fed": Noticed(
@@ -30,19 +30,19 @@ NOTICED = {
         partial(test_copies_beside.test_a_table_in_any_other_state_waits_for_its_copy, "stale"),
     ),
     "a table of a lost epoch is fed by the next one": Noticed(
-        Mutant(LakeState._left_behind, "else STALE", "else entry.state"),
+        Mutant(LakeState._entries_in_new_epoch, "else STALE", "else entry.state"),
         test_copies_in_the_lake.test_an_epoch_that_begins_without_a_copy_leaves_each_table_as_it_is_and_calls_it_stale,
     ),
     "half a copy of a lost epoch goes on in the next one": Noticed(
-        Mutant(LakeState._left_behind, ", copy_from=None", ""),
+        Mutant(LakeState._entries_in_new_epoch, ", copy_from=None", ""),
         test_copies_in_the_lake.test_an_epoch_that_begins_without_a_copy_leaves_each_table_as_it_is_and_calls_it_stale,
     ),
     "tables of before a first copy are no longer replaced by it": Noticed(
-        Mutant(copy_from.begins_without_copy, ' and "copy_begin" not in barriers', ""),
+        Mutant(pending_copy.begins_without_copy, ' and "copy_begin" not in barriers', ""),
         test_copies_in_the_lake.test_only_an_epoch_without_a_first_copy_is_entered_so,
     ),
     "a table of another cluster takes the place of one with its relation id": Noticed(
-        Mutant(LakeState._left_behind, "entry.relation_id if is_same else -number", "entry.relation_id"),
+        Mutant(LakeState._entries_in_new_epoch, "entry.relation_id if is_same else -number", "entry.relation_id"),
         test_copies_in_the_lake.test_relation_ids_of_another_cluster_mean_other_tables,
     ),
     "a truncate leaves what was copied before": Noticed(
@@ -58,7 +58,7 @@ NOTICED = {
         test_copies_beside.test_a_copy_with_two_shapes_is_two_segments_of_which_the_first_may_lack_values,
     ),
     "shapes inside of a copy are forgotten": Noticed(
-        Mutant(CopyFrom.shaped, "schema_id == self.schema_id", "True"),
+        Mutant(PendingCopy.shaped, "schema_id == self.schema_id", "True"),
         test_copies_beside.test_shapes_are_remembered_over_plans_unless_they_are_no_change,
     ),
     "a copy is read from the cut that ends it": Noticed(
@@ -66,18 +66,18 @@ NOTICED = {
         partial(test_copies_beside.test_at_its_end_all_records_of_the_copy_are_read_and_take_the_tables_place, None),
     ),
     "records of a copy are not counted": Noticed(
-        Mutant(copy_from._joined, "before.records + part.records", "before.records"),
+        Mutant(pending_copy._joined, "before.records + part.records", "before.records"),
         test_copies_beside.test_records_of_a_copy_are_counted_until_it_ends,
     ),
     "the first copy of earlier versions is taken for one beside the stream": Noticed(
-        Mutant(copy_from.begins_beside, "return cut.complete and", "return"),
+        Mutant(pending_copy.begins_copy_beside, "return cut.complete and", "return"),
         partial(
             test_copies_beside.test_a_copy_beside_the_stream_is_told_from_the_first_copy_of_earlier_versions,
             "the first copy of earlier versions, with more of it to come",
         ),
     ),
     "a copy holds up the others": Noticed(
-        Mutant(LakeState.applied, " and entry.copy_from is None", ""),
+        Mutant(LakeState.applied_row, " and entry.copy_from is None", ""),
         test_copies_in_the_lake.test_a_first_copy_holds_up_nobody_and_is_named_as_one,
     ),
     "a table without a key is called current while its changes wait": Noticed(
@@ -89,11 +89,13 @@ NOTICED = {
         test_copies_in_the_lake.test_the_copy_of_a_table_made_anew_takes_its_entry_and_its_rows_are_stale,
     ),
     "cuts before an open plan are forgotten": Noticed(
-        Mutant(Resumption._finished, "state = self._passed(cuts[: len(cuts) - len(planned)], state)", "pass"),
+        Mutant(
+            Resumption._finished, "state = self._after_untouched_cuts(cuts[: len(cuts) - len(planned)], state)", "pass"
+        ),
         patched_in_lake(test_copies_in_memory.test_a_copy_whose_beginning_left_no_row_is_whole_after_a_death),
     ),
     "a row that comes again has nulls for what it left out": Noticed(
-        Mutant(changes.Changes._merge_folded, "_whole(_alive(batch))", "_alive(batch)"),
+        Mutant(changes.SegmentChanges._merge_folded, "_complete_rows(_not_deleted(batch))", "_not_deleted(batch)"),
         in_lake(test_copies_in_memory.test_a_row_that_is_not_whole_when_the_shape_changes_is_left_until_it_is_copied),
     ),
 }

@@ -23,7 +23,7 @@ from tests.spark_consumer.fold import test_key_changes, test_keyless, test_local
 from tests.spark_consumer.in_memory import test_table_trouble
 from walbridge.spark_consumer.apply import changes, equal_rows, existence, head, merge, reshape, unknown_values
 from walbridge.spark_consumer.apply.apply import Application
-from walbridge.spark_consumer.apply.changes import Changes
+from walbridge.spark_consumer.apply.changes import SegmentChanges
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold import kept_values, key_changes, keyless, local_events, local_fold, shape
 from walbridge.spark_consumer.fold.local_fold import _Folded
@@ -38,11 +38,11 @@ NOTICED = {
         in_lake(test_existence.test_new_rows_beside_others_are_merged_in_one_commit),
     ),
     "rows that came and went are appended": Noticed(
-        Mutant(Changes._write_folded, "self._add(rows, _alive)", "self._add(rows)"),
+        Mutant(SegmentChanges._write_folded, "self._add(rows, _not_deleted)", "self._add(rows)"),
         in_lake(test_existence.test_new_rows_are_appended_as_their_last_events_have_them),
     ),
     "rows that the lake holds are appended beside new ones": Noticed(
-        Mutant(Changes._write_folded, " or expected.held", ""),
+        Mutant(SegmentChanges._write_folded, " or expected.held", ""),
         in_lake(test_existence.test_new_rows_beside_others_are_merged_in_one_commit),
     ),
     "new rows are appended to what another program left": Noticed(
@@ -58,7 +58,7 @@ NOTICED = {
         in_lake(test_existence.test_rows_of_a_partitioned_table_are_searched_for_and_not_counted),
     ),
     "a row too many makes up for one too few": Noticed(
-        Mutant(Changes._merge_folded, "by_operation and is_counted", "False"),
+        Mutant(SegmentChanges._merge_folded, "by_operation and is_counted", "False"),
         in_lake(
             test_existence.test_rows_that_are_not_as_their_operations_tell_stop_the_job_again_and_again,
             [test_existence.c(1, 0), test_existence.u(9, 1)],
@@ -146,11 +146,11 @@ NOTICED = {
         in_lake(test_merge.test_keys_without_a_value_of_their_type_are_told_apart_by_their_texts),
     ),
     "a change that left a large column out empties it": Noticed(
-        Mutant(Changes._merge_folded, "with_unknown=unknown > 0", "with_unknown=False"),
+        Mutant(SegmentChanges._merge_folded, "with_unknown=unknown > 0", "with_unknown=False"),
         in_lake(test_changes.test_update_of_unchanged_toast_keeps_the_stored_value),
     ),
     "a change of a row that is not there has nulls for what it left out": Noticed(
-        Mutant(Changes._merge_folded, "if unknown and not self.segment.unfinished:", "if False:"),
+        Mutant(SegmentChanges._merge_folded, "if unknown and not self.segment.copy_goes_on:", "if False:"),
         in_lake(test_changes.test_unknown_value_of_a_row_that_is_missing_stops_the_job),
     ),
     "a truncate without records leaves the rows": Noticed(
@@ -158,11 +158,11 @@ NOTICED = {
         in_lake(test_truncated.test_a_truncate_without_records_empties_the_table),
     ),
     "deleted rows are in a table that was emptied": Noticed(
-        Mutant(Changes._merge_folded, "_alive(batch)", "_as_table(batch)"),
+        Mutant(SegmentChanges._merge_folded, "_not_deleted(batch)", "_as_table(batch)"),
         in_lake(test_truncated.test_a_truncate_leaves_nothing_and_deletes_after_it_leave_no_trace),
     ),
     "an update is appended to copied rows": Noticed(
-        Mutant(Changes.append, '["r"] if self.segment.copies else ["c", "r"]', '["r", "c", "u"]'),
+        Mutant(SegmentChanges.append, '["r"] if self.segment.is_copied else ["c", "r"]', '["r", "c", "u"]'),
         in_lake(test_changes.test_change_among_copied_rows_stops_the_job),
     ),
     "one more of equal rows goes": Noticed(

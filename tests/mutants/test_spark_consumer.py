@@ -199,11 +199,11 @@ NOTICED = {
         ),
     ),
     "half a copy is published": Noticed(
-        Mutant(LakeState.applied, "plan.complete and not copying", "plan.complete"),
+        Mutant(LakeState.applied_row, "plan.complete and not copying", "plan.complete"),
         test_lake_state.test_nothing_is_published_while_a_table_is_copied,
     ),
     "half a transaction is published": Noticed(
-        Mutant(LakeState.applied, "plan.complete and not copying", "not copying"),
+        Mutant(LakeState.applied_row, "plan.complete and not copying", "not copying"),
         test_lake_state.test_nothing_is_published_inside_a_transaction,
     ),
     "two tables are at one path": Noticed(
@@ -226,13 +226,15 @@ NOTICED = {
         patched(test_cuts_source.test_every_cut_is_read_once_and_in_order_whatever_the_slices, 2),
     ),
     "records are read before they are decided": Noticed(
-        Mutant(KafkaLog.lost, "_below(self._of_those_there(self.ends, ranges, found), ranges)", "None"),
+        Mutant(
+            KafkaLog.lost, "_undecided_partitions(self._ask_existing_topics(self.ends, ranges, found), ranges)", "None"
+        ),
         partial(
             test_kafka_log.test_records_that_are_gone_or_never_decided_stop_the_job, [5], [8], "not visible after 0 s"
         ),
     ),
     "records that are gone are not missed": Noticed(
-        Mutant(KafkaLog.lost, "starts[place] > start", "False"),
+        Mutant(KafkaLog.lost, "starts[partition_id] > start", "False"),
         partial(test_kafka_log.test_records_that_are_gone_or_never_decided_stop_the_job, [6], [9], "are gone"),
     ),
     "aborted records are read when a setting says so": Noticed(
@@ -252,7 +254,7 @@ def test_mistake_is_noticed(noticed: Noticed) -> None:
 
 
 def test_large_value_of_a_small_table_that_the_driver_would_drop_is_noticed(spark: SparkSession) -> None:
-    mutant = Mutant(PlannedRecords._few_of, 'not pc.any(mine["is_left_out"], min_count=0).as_py()', "True")
+    mutant = Mutant(PlannedRecords._fetched_of, 'not pc.any(mine["is_left_out"], min_count=0).as_py()', "True")
 
     Noticed(
         mutant, patched(test_counted_records.test_value_that_is_left_out_on_the_driver_is_in_the_frame, spark)

@@ -224,7 +224,7 @@ FOLLOWED: dict[str, str] = {
         "tests/end_to_end/test_on_a_cluster.py::"
         "test_executors_with_a_disk_of_their_own_publish_nothing_until_the_lake_is_mounted"
     ),
-    "spark_consumer/errors.py:sorted_error": (
+    "spark_consumer/errors.py:classified_error": (
         "tests/spark_consumer/test_lake_full.py::"
         "test_full_disk_is_told_with_a_remedy_and_plans_go_on_when_there_is_room"
     ),

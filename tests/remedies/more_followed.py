@@ -21,12 +21,12 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/end_to_end/security/test_rights_of_the_job.py::"
     "test_topics_that_the_job_may_not_read_are_named_and_granting_it_mends_the_next_run": (
-        "spark_consumer/kafka/kafka_client.py:sorted_error",
+        "spark_consumer/kafka/kafka_client.py:classified_error",
     ),
     "tests/end_to_end/test_topic_lost.py::"
     "test_table_whose_topic_is_lost_is_stale_until_it_is_copied_and_the_others_go_on": (
-        "spark_consumer/kafka/kafka_log.py:_of_those_there",
-        "spark_consumer/kafka/kafka_log.py:_shorter",
+        "spark_consumer/kafka/kafka_log.py:_ask_existing_topics",
+        "spark_consumer/kafka/kafka_log.py:_truncated_logs",
     ),
     "tests/faults/refusals/test_collisions.py::test_another_slot_under_the_same_pipeline_name_is_refused": (
         "producer/kafka/control_topics.py:_taken",
@@ -46,7 +46,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/faults/refusals/test_guards_job.py::"
     "test_trouble_of_one_table_is_a_state_of_it_until_it_is_copied_and_others_go_on": (
-        "spark_consumer/kafka/kafka_log.py:_undecided",
+        "spark_consumer/kafka/kafka_log.py:_undecided_error",
     ),
     "tests/faults/publications/test_guards_publication.py::"
     "test_change_of_the_publication_under_a_running_producer_stops_it_where_settings_say_so": (
@@ -145,7 +145,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "spark_consumer/errors.py:unwritable_lake",
     ),
     "tests/remedies/test_followed_lake.py::test_lake_that_was_empty_at_the_start_is_the_one_that_held_tables": (
-        "spark_consumer/errors.py:doubting_empty",
+        "spark_consumer/errors.py:lake_may_lack_storage",
     ),
     "tests/remedies/test_followed_lake.py::test_lake_whose_storage_went_is_brought_back_and_the_job_started_again": (
         "spark_consumer/delta/manifest/writer.py:_refuse_missing_log",
@@ -229,14 +229,14 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "spark_consumer/apply/reshape.py:_refuse_rows",
         "spark_consumer/apply/unknown_values.py:refuse_missing",
         "spark_consumer/delta/table_features.py:unwritable",
-        "spark_consumer/fold/kept_values.py:refuse_other_values",
+        "spark_consumer/fold/kept_values.py:refuse_changed_values",
         "spark_consumer/fold/shape.py:_refuse_renamed",
         "spark_consumer/kafka/change_reader.py:other_counts",
         "spark_consumer/kafka/kafka_log.py:lost",
         "spark_consumer/plan/missing_schemas.py:_lacking",
         "spark_consumer/plan/plan.py:_table_plan",
         "spark_consumer/plan/plan.py:_table_plans",
-        "spark_consumer/plan/plan.py:_without_replaced",
+        "spark_consumer/plan/plan.py:_without_replaced_relations",
     ),
     "tests/remedies/test_followed_troubles.py::"
     "test_table_in_any_trouble_is_current_again_once_it_is_copied_as_the_producer_says": (

@@ -113,7 +113,7 @@ def lacking_rows() -> TableError:
     with tempfile.TemporaryDirectory() as folder:
         table = table_of(Path(folder) / "lake", shape, [])
         with pytest.raises(TableError) as refused:
-            changes(table, gone, shape, segment()).net()
+            changes(table, gone, shape, segment()).apply_row_deltas()
     return refused.value
 
 

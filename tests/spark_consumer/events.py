@@ -174,12 +174,12 @@ def applied(
     relations: Sequence[RelationRecord],
     *,
     to_cut: int = 1,
-    tells_all: bool = True,
+    source_sends_all: bool = True,
     appliers: Appliers | None = None,
 ) -> TableHead:
     """Apply one table's part of a plan; without Spark where none is given."""
     return apply_table(
-        JobLake(str(lake), PIPELINE, tells_all=tells_all, appliers=appliers or Appliers()),
+        JobLake(str(lake), PIPELINE, source_sends_all=source_sends_all, appliers=appliers or Appliers()),
         log.on_driver(part.topic) if spark is None else table_records(log.frame(spark), part),
         {each.schema_id: each for each in relations},
         part,
@@ -210,7 +210,7 @@ def changed(
     *events: Event,
     to_cut: int = 2,
     known: Any = (),
-    tells_all: bool = True,
+    source_sends_all: bool = True,
     appliers: Appliers | None = None,
 ) -> TableHead:
     log = Log()
@@ -218,7 +218,9 @@ def changed(
         log.add(event)
     of = events[0].relation
     part = table_plan(of, head)
-    return applied(spark, lake, log, part, [of, *known], to_cut=to_cut, tells_all=tells_all, appliers=appliers)
+    return applied(
+        spark, lake, log, part, [of, *known], to_cut=to_cut, source_sends_all=source_sends_all, appliers=appliers
+    )
 
 
 def values(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

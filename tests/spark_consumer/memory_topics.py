@@ -76,7 +76,7 @@ class MemoryTopics:
         ]
         return Frame(tuple(found))
 
-    def few(self, _ranges: Mapping[PartitionId, Range], _value_bytes_max: int) -> None:
+    def fetch_few(self, _ranges: Mapping[PartitionId, Range], _value_bytes_max: int) -> None:
         """All are read by ``read``."""
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from walbridge.schemas.errors import OperatorError, RetryableError
-from walbridge.spark_consumer.errors import sorted_error, sorting_errors
+from walbridge.spark_consumer.errors import classified_error, classifying_errors
 
 AWAY = [
     "java.util.concurrent.TimeoutException: Cannot fetch record for offset 3100 in 5000 milliseconds",
@@ -24,14 +24,14 @@ AWAY = [
 @pytest.mark.parametrize("cause", AWAY)
 def test_read_that_a_dead_broker_left_unanswered_is_tried_again(cause: str) -> None:
     failed = RuntimeError(f"Job aborted due to stage failure: Task 0 in stage 63.0 failed 1 times: {cause}\n\tat x.Y")
-    assert isinstance(sorted_error(failed), RetryableError)
+    assert isinstance(classified_error(failed), RetryableError)
 
 
 @pytest.mark.parametrize("name", ["enable.auto.commit", "auto.offset.reset", "interceptor.classes", "key.deserializer"])
 def test_property_that_sparks_source_keeps_for_itself_is_told_by_its_name(spark: SparkSession, name: str) -> None:
     source = spark.read.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:9").option("assign", '{"t":[0]}')
 
-    with pytest.raises(OperatorError, match=rf"sets {name}, .*\n.*remove it"), sorting_errors():
+    with pytest.raises(OperatorError, match=rf"sets {name}, .*\n.*remove it"), classifying_errors():
         source.option(f"kafka.{name}", "secret").load()
 
 
@@ -40,11 +40,11 @@ LOST = "Some data may have been lost. [...] set the source option failOnDataLoss
 
 def test_records_that_expire_while_they_are_read_are_looked_for_again() -> None:
     """I7: the next attempt names their partition, which no checkpoint mends."""
-    assert isinstance(sorted_error(RuntimeError(f"Job aborted due to stage failure: {LOST}")), RetryableError)
+    assert isinstance(classified_error(RuntimeError(f"Job aborted due to stage failure: {LOST}")), RetryableError)
 
 
 def test_stream_whose_checkpoint_is_of_another_log_is_told_to_go_without() -> None:
-    told = sorted_error(StreamingQueryException(LOST))
+    told = classified_error(StreamingQueryException(LOST))
 
     assert isinstance(told, OperatorError)
     assert "_checkpoint" in told.remedy
@@ -90,7 +90,7 @@ LAKE = {
 def test_lake_that_cannot_be_written_is_told_with_a_remedy(fault: str) -> None:
     """I10: and without the text, which names files and may quote rows."""
     kind, text, said = LAKE[fault]
-    told = sorted_error(kind(text))
+    told = classified_error(kind(text))
 
     assert isinstance(told, OperatorError)
     assert said in told.what
@@ -100,7 +100,7 @@ def test_lake_that_cannot_be_written_is_told_with_a_remedy(fault: str) -> None:
 
 def test_table_where_nobody_may_write_is_told_with_the_words_of_the_system() -> None:
     """No user, not even root, makes a folder in /sys."""
-    with pytest.raises(OperatorError, match="Operation not permitted"), sorting_errors():
+    with pytest.raises(OperatorError, match="Operation not permitted"), classifying_errors():
         DeltaTable.create("/sys/walbridge", pa.schema([("a", pa.int64())]))
 
 
@@ -109,26 +109,26 @@ def test_scratch_file_without_room_is_told_too() -> None:
     with (
         Path("/dev/full").open("wb", buffering=0) as file,
         pytest.raises(OperatorError, match="No space left on device"),
-        sorting_errors(),
+        classifying_errors(),
     ):
         file.write(b"x")
 
 
 def test_connection_that_the_jvm_refuses_is_not_the_disks() -> None:
     refused = ConnectionRefusedError(111, "Connection refused")
-    assert sorted_error(refused) is refused
+    assert classified_error(refused) is refused
 
 
 def test_other_timeouts_are_bugs() -> None:
     failed = RuntimeError("java.util.concurrent.TimeoutException: Futures timed out after [300 seconds]")
-    assert sorted_error(failed) is failed
+    assert classified_error(failed) is failed
 
 
 def test_block_leaves_an_error_that_nobody_knows_as_it_came() -> None:
     """I10: as its own cause it would be told without an end."""
     unknown = RuntimeError("futures timed out")
 
-    with pytest.raises(RuntimeError) as raised, sorting_errors():
+    with pytest.raises(RuntimeError) as raised, classifying_errors():
         raise unknown
     assert raised.value is unknown
     assert unknown.__cause__ is None
@@ -137,6 +137,6 @@ def test_block_leaves_an_error_that_nobody_knows_as_it_came() -> None:
 def test_block_raises_what_is_known_as_an_error_of_ours() -> None:
     failed = RuntimeError(AWAY[0])
 
-    with pytest.raises(RetryableError) as raised, sorting_errors():
+    with pytest.raises(RetryableError) as raised, classifying_errors():
         raise failed
     assert raised.value.__cause__ is failed

@@ -17,7 +17,7 @@ from walbridge.spark_consumer.delta.maintenance import maintenance
 from walbridge.spark_consumer.delta.manifest import writer
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.delta.table import LakeTable
-from walbridge.spark_consumer.errors import sorting_errors
+from walbridge.spark_consumer.errors import classifying_errors
 
 SAID = (
     "Failed to parse parquet: External: Generic LocalFileSystem error: Unable to copy data to file: "
@@ -60,7 +60,7 @@ def test_full_disk_is_told_with_a_remedy_and_plans_go_on_when_there_is_room(
             full.setattr(writer, "write_deltalake", disk.bounds(write_deltalake))
             for of, name in ((LakeTable, "append"), (LakeTable, "merge"), (Manifest, "compact")):
                 full.setattr(of, name, disk.bounds(getattr(of, name)))
-            with pytest.raises(OperatorError, match="No space left on device") as told, sorting_errors():
+            with pytest.raises(OperatorError, match="No space left on device") as told, classifying_errors():
                 run()
         run()
 

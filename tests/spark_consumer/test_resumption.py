@@ -26,7 +26,7 @@ from walbridge.spark_consumer.plan.next_entries import Relations
 from walbridge.spark_consumer.plan.plan import Plan
 from walbridge.spark_consumer.plan.segments import STALE
 from walbridge.spark_consumer.plan_runner import PlanRunner
-from walbridge.spark_consumer.resumption import Resumption, doubting_an_empty_lake, refuse_faults
+from walbridge.spark_consumer.resumption import Resumption, refuse_faults, suspecting_missing_storage
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 START, END = 3, 40
@@ -98,7 +98,7 @@ class Lake:
     def __post_init__(self) -> None:
         self.plans = Plans(self.manifest)
         parts = cast(CutsSource, self.source), cast(PlanRunner, self.plans)
-        metrics = cast(JobMetrics, SimpleNamespace(found=lambda row, published_by: None))
+        metrics = cast(JobMetrics, SimpleNamespace(show_row=lambda row, published_by: None))
         self.resumption = Resumption(Settings(name=self.name), *parts, metrics)
 
     def state(self, end: int = END) -> LakeState:
@@ -248,7 +248,7 @@ def test_lost_cuts_without_a_new_epoch_stay_lost(manifest: Manifest) -> None:
     lake = Lake(manifest)
 
     with pytest.raises(CutsLost) as raised:
-        lake.resumption.begun_anew(LOST, START, END)
+        lake.resumption.state_of_newest_epoch(LOST, START, END)
     assert (raised.value, manifest.newest()) == (LOST, PUBLISHED)
 
 
@@ -259,7 +259,7 @@ def test_lost_cuts_are_left_out_for_an_epoch_that_begins_behind_them(manifest: M
         manifest.append(each)
     lake = Lake(manifest, Source([], begins=20))
 
-    state = lake.resumption.begun_anew(LOST, START, END)
+    state = lake.resumption.state_of_newest_epoch(LOST, START, END)
 
     newest = manifest.newest()
     assert newest is not None
@@ -273,7 +273,7 @@ def test_an_empty_lake_begins_with_the_newest_epoch_without_a_row(manifest: Mani
         manifest.append(each)
     before = manifest.newest()
 
-    state = Lake(manifest, Source([], begins=20)).resumption.begun_anew(LOST, START, END)
+    state = Lake(manifest, Source([], begins=20)).resumption.state_of_newest_epoch(LOST, START, END)
 
     assert (state.next_offset, state.epoch, state.sequence) == (20, None, len(rows))
     assert manifest.newest() == before
@@ -285,7 +285,10 @@ def test_a_job_that_loses_cuts_tries_again_only_where_a_new_epoch_has_begun(
 ) -> None:
     lake = Lake(manifest, Source([], begins=begins))
 
-    with pytest.raises(expected, match="cuts are gone"), lake.resumption.beginning_anew(lambda: LakeState("p")):
+    with (
+        pytest.raises(expected, match="cuts are gone"),
+        lake.resumption.retrying_with_new_epoch(lambda: LakeState("p")),
+    ):
         raise LOST
 
 
@@ -305,10 +308,10 @@ def test_only_what_a_copy_would_mend_doubts_that_an_empty_lake_is_new() -> None:
 
     with (
         pytest.raises(CutsLost, match="lake/p was empty at the start, and cuts are gone"),
-        doubting_an_empty_lake("lake/p"),
+        suspecting_missing_storage("lake/p"),
     ):
         raise LOST
-    with pytest.raises(OperatorError) as raised, doubting_an_empty_lake("lake/p"):
+    with pytest.raises(OperatorError) as raised, suspecting_missing_storage("lake/p"):
         raise away
     assert raised.value is away
     assert away.__cause__ is None, "as its own cause it would be reported without an end"

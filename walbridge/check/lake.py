@@ -23,10 +23,10 @@ from walbridge.spark_consumer.delta.empty_commits import empty_commits
 from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, files_in
 from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_rows, open_table
 from walbridge.spark_consumer.errors import (
+    classified_error,
     cuts_made_anew,
     cuts_unfit,
-    doubting_empty,
-    sorted_error,
+    lake_may_lack_storage,
     table_lost,
     unwritable_lake,
 )
@@ -98,9 +98,9 @@ def standing_findings(
         )
     elif rows and rows[0].next_offset > kept.end:
         yield refused(LAKE, cuts_made_anew())
-    elif kept.first is not None and (fault := cut_fault(state.entered(kept.first).last_cut, kept.first)):
+    elif kept.first is not None and (fault := cut_fault(state.in_epoch_of(kept.first).last_cut, kept.first)):
         unfit = cuts_unfit(state.last_cut, kept.first, fault)
-        yield refused(LAKE, doubting_empty(settings.lake.path, unfit) if not rows else unfit)
+        yield refused(LAKE, lake_may_lack_storage(settings.lake.path, unfit) if not rows else unfit)
 
 
 def is_of_another_copy(row: CutRow, progress: Progress | None) -> bool:
@@ -162,7 +162,7 @@ def newest_two(settings: Settings) -> list[CutRow]:
         table = open_table(settings.lake.path, options)
         return newest_rows(table, 2) if table is not None else []
     except (DeltaError, OSError) as failure:
-        if isinstance(told := sorted_error(failure), WalbridgeError):  # as a job meets it
+        if isinstance(told := classified_error(failure), WalbridgeError):  # as a job meets it
             raise told from failure
         raise RetryableError(f"_cuts cannot be read: {type(failure).__name__}") from None
 

@@ -21,7 +21,7 @@ from walbridge.lake.batches import session_options
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.topics import LAKE_STRUCT
 from walbridge.spark_consumer.delta.empty_commits import refuse_to_readers
-from walbridge.spark_consumer.errors import sorted_error
+from walbridge.spark_consumer.errors import classified_error
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
 
 _SOURCE_NAME = b"pg.name"
@@ -115,7 +115,7 @@ def unreadable(what: str) -> Iterator[None]:
 
 def unreadable_error(what: str, error: Exception) -> BaseException:
     """What an operator is told of a failure to read."""
-    found = sorted_error(error)
+    found = classified_error(error)
     if found is not error:
         return found
     return OperatorError(

@@ -1,7 +1,7 @@
-"""One MERGE by Spark's executors, which mark rows as deleted beside their files instead of rewriting these.
+"""One MERGE by Spark's executors, which write deletion vectors instead of rewriting files.
 
-In: a table at its head, rows in memory, what is to become of them. Out: one commit with what it says of itself, at
-the version after the head, or none where nothing changed.
+In: a table at its head, rows in memory, the merge. Out: one commit with its metadata, at
+the version after the head, or none if nothing changed.
 """
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ _FROM_THE_JOB = (
     "spark.sql.parquet.datetimeRebaseModeInWrite",
     "spark.sql.parquet.datetimeRebaseModeInRead",
 )
-"""A new session has these as the JVM was started with them, which under spark-submit is not by us."""
+"""Settings to copy from the job's session: a new one has those of the JVM's start, which spark-submit may have made."""
 _SETTINGS = {
     "spark.sql.parser.escapedStringLiterals": "false",
     # The source is in the driver's memory, and is the same each time it is read.
@@ -33,7 +33,7 @@ _SETTINGS = {
 
 
 def merge_by_spark(spark: SparkSession, table: LakeTable, merge: Merge, source: pa.Table, commit: Commit) -> Matches:
-    """Merge rows, written in ``SPARK``'s dialect; returns what it found.
+    """Run a merge that is written in the ``SPARK`` dialect; returns its counts.
 
     Raises:
         ConcurrentCommit: another program committed to the table meanwhile.
@@ -52,7 +52,7 @@ def merge_by_spark(spark: SparkSession, table: LakeTable, merge: Merge, source: 
 
 
 def merge_sql(name: str, merge: Merge) -> str:
-    """The statement."""
+    """The MERGE statement."""
     lines = [f"MERGE INTO {name} AS target USING {_SOURCE} AS source ON {merge.condition}"]
     if merge.delete_when is not None:
         lines.append(f"WHEN MATCHED AND {merge.delete_when} THEN DELETE")
@@ -66,7 +66,7 @@ def merge_sql(name: str, merge: Merge) -> str:
 
 
 def _session(spark: SparkSession) -> SparkSession:
-    """One of our own: other threads commit with other words at the same time."""
+    """A session for this merge: other threads commit with other metadata at the same time."""
     session = spark.newSession()
     for name in _FROM_THE_JOB:
         session.conf.set(name, spark.conf.get(name) or "")
@@ -76,7 +76,7 @@ def _session(spark: SparkSession) -> SparkSession:
 
 
 def _run(session: SparkSession, table: LakeTable, statement: str, commit: Commit) -> dict[str, int]:
-    """One statement and its commit; returns the first row of what it says."""
+    """Run one statement and its commit; returns the first row of its result."""
     session.conf.set(_USER_METADATA, commit.user_metadata())
     with committed_by_spark(table, commit):
         said = session.sql(statement).collect()

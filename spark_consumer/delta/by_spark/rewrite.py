@@ -1,8 +1,6 @@
-"""A table's rows in another shape, rewritten by Spark's executors: none of them crosses the driver.
+"""Rewrites a table's rows in another shape by Spark's executors: no row crosses the driver.
 
-In: a table at its head; for each of its new columns the old one that it comes from, or the one value that all rows have
-in it; what becomes of the texts in our struct. Out: one commit that overwrites the table, at the version after its
-head.
+In: a table at its head, and a ``Rewrite``. Out: one commit that overwrites the table, at the version after its head.
 """
 
 import json
@@ -22,18 +20,18 @@ from walbridge.spark_consumer.delta.table import LakeTable
 
 _TEXTS = "exceptional"
 _PLAIN_SCALE_MAX = 6
-"""``BigDecimal.toString``: plain from an exponent of -6 on."""
+"""``BigDecimal.toString`` prints no exponent up to this scale."""
 
 
 def takes_types(table: LakeTable, columns: Iterable[LakeField]) -> bool:
-    """Whether Spark may give the table these columns: the first timestamp without a zone needs a feature of Delta,
-    which delta-rs adds to the table by itself, and Spark does not."""
+    """Whether Spark can give the table these columns. The first timestamp without a zone needs a Delta feature, which
+    delta-rs adds to the table, and Spark does not."""
     return _has_zoneless(table.fields) or not _has_zoneless(columns)
 
 
 def prints_as_postgres(table: LakeTable, into_text: Collection[str]) -> bool:
-    """Whether Spark makes of these decimals the texts of Postgres, whatever it is set to: more zeros behind the point
-    may become an exponent."""
+    """Whether Spark prints these decimals as Postgres does, whatever its settings: with a larger scale it may print an
+    exponent."""
     found = (str(field.type) for field in table.fields if field.name in into_text)
     return all(int(each.rstrip(")").rpartition(",")[2]) <= _PLAIN_SCALE_MAX for each in found)
 
@@ -77,7 +75,7 @@ def _as(column: Column, field: LakeField) -> Column:
 
 
 def _texts(found: Column, rewrite: Rewrite) -> Column:
-    """By the columns' new names, in their order; null where there are none."""
+    """The exceptional texts by the columns' new names, sorted; null where there are none."""
     renames, texts = rewrite.renames, rewrite.texts
     none = F.from_json(F.lit("{}"), "map<string, string>")
     kept = F.coalesce(found, none)

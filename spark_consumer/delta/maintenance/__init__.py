@@ -1,1 +1,2 @@
-"""What plans leave behind goes: files and log entries that no kept row of ``_cuts`` needs, marked rows, small files."""
+"""Removes what plans leave behind: files and log entries that no kept row of ``_cuts`` needs, marked rows, small
+files."""

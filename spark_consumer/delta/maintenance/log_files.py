@@ -1,11 +1,11 @@
-"""The files of a Delta log: what stands in the folder, and what a version is made of.
+"""The files of a Delta log, and which of them a version needs.
 
 In: a listing of ``_delta_log``. Out: which checkpoint and which commits a version needs, the data files that it holds,
-each with its file of deletion vectors, and the files of the log that no wanted version needs. A version needs the
-newest checkpoint at or before it, the commits from there to it, and its own commit (Spark wants that one too).
+each with its file of deletion vectors, and the log files that no wanted version needs. A version needs the
+newest checkpoint at or before it, the commits from there to it, and its own commit (which Spark reads in any case).
 
-Checkpoints in several parts, or with a UUID in their name, are none of ours or delta-rs': they are left alone, and
-nothing is built on them. Source: Delta's protocol, "Delta Log Entries" and "Checkpoints".
+Neither we nor delta-rs write checkpoints in several parts, or with a UUID in their name: such files stay, and are not
+used. Source: Delta's protocol, "Delta Log Entries" and "Checkpoints".
 """
 
 import json
@@ -29,17 +29,18 @@ Contents = Mapping[str, str | None]
 LOG, LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
 """The folder, and the file in it that names the checkpoint from which readers begin."""
 _NAME = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint\.parquet)(?:\.crc)?")
-"""Of a version: its commit, Spark's sums of it, its checkpoint; and what Hadoop writes beside each (``.x.crc``)."""
+"""A version's commit, Spark's checksum of it, its checkpoint; and the file that Hadoop writes beside each
+(``.x.crc``)."""
 COMMIT_BYTES_MIN = len('{"commitInfo":{}}')
-"""Of a commit that holds any action. A power cut can leave one of no bytes, which readers take for one that changed
-nothing; of one that holds anything else they say themselves that it cannot be read."""
+"""The size of the smallest commit with an action. A power cut can leave a commit of no bytes, which readers take for
+one that changed nothing. A commit that is damaged in another way they refuse themselves."""
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _UUID_DIGITS = 20
 
 
 def files_in(table: Path) -> list[FileInfo]:
-    """The files of the log in a table's folder here. Not by delta-rs, with which other threads may write at the same
-    time (``worker_threads.py``).
+    """The log files of a table in a local folder. They are not listed by delta-rs, with which other threads may be
+    writing (``worker_threads.py``).
 
     Raises:
         OSError: it cannot be listed.
@@ -49,12 +50,12 @@ def files_in(table: Path) -> list[FileInfo]:
 
 
 def commit_name(version: int) -> str:
-    """The file of a commit."""
+    """The name of a commit's file."""
     return f"{version:020}.json"
 
 
 def checkpoint_name(version: int) -> str:
-    """The file of a checkpoint."""
+    """The name of a checkpoint's file."""
     return f"{version:020}.checkpoint.parquet"
 
 
@@ -71,12 +72,12 @@ class LogFiles:
 
     @classmethod
     def of(cls, files: DeltaStorageHandler) -> "LogFiles":
-        """List it."""
+        """List a table's log."""
         return cls.listed(files.get_file_info_selector(FileSelector(LOG)))
 
     @classmethod
     def listed(cls, found: Iterable[FileInfo]) -> "LogFiles":
-        """From a listing."""
+        """The log from a listing of its files."""
         files = {file.path.rpartition("/")[2]: file for file in found}
         times = {name: file.mtime for name, file in files.items()}
         matches = [(name, match) for name in times if (match := _NAME.fullmatch(name))]
@@ -93,7 +94,7 @@ class LogFiles:
         return found[before - 1] if before else None
 
     def run(self, version: int) -> range:
-        """The commits that a version needs behind its checkpoint."""
+        """The commits that a version needs after its checkpoint."""
         base = self.base(version)
         return range(0 if base is None else base + 1, version + 1)
 
@@ -102,15 +103,15 @@ class LogFiles:
         return all(each in self.commits for each in self.run(version))
 
     def empty_of(self, version: int) -> list[int]:
-        """Of the commits that a version needs, those that are empty: what they changed is lost."""
+        """The empty commits among those that a version needs: their changes are lost."""
         return sorted(set(self.run(version)) & {*self.empty}) if self.empty else []
 
     def since(self, moment: datetime) -> int | None:
-        """The oldest commit that is not older."""
+        """The oldest commit that was written at ``moment`` or later."""
         return min((each for each, time in self.commits.items() if time is None or time >= moment), default=None)
 
     def unneeded(self, wanted: Iterable[int], tail: int, checkpoint: int | None) -> list[str]:
-        """Files that neither a wanted version needs nor one from ``tail`` on.
+        """Log files that neither a wanted version needs, nor any version from ``tail`` on.
 
         ``checkpoint``: the one that ``_last_checkpoint`` names.
         """
@@ -125,14 +126,14 @@ class LogFiles:
 
 
 def _subject(name: str) -> str:
-    """The file whose fate it shares."""
+    """The log file that a checksum file belongs to; any other name as it is."""
     if name.startswith("."):
         name = name[1:].removesuffix(".crc")
     return f"{name[:20]}.json" if name.endswith(".crc") else name
 
 
 def contents_at(files: DeltaStorageHandler, log: LogFiles, version: int) -> dict[str, str | None]:
-    """What a version holds.
+    """The data files that a version holds, each with its file of deletion vectors.
 
     Raises:
         FileNotFoundError: it cannot be read any more.
@@ -142,7 +143,7 @@ def contents_at(files: DeltaStorageHandler, log: LogFiles, version: int) -> dict
 
 
 def adds_at(files: DeltaStorageHandler, log: LogFiles, version: int, columns: Iterable[str]) -> dict[str, Any]:
-    """What the log says of each file that a version holds; of a checkpoint these columns.
+    """The ``add`` action of each data file that a version holds, by path; from a checkpoint only these columns.
 
     Raises:
         FileNotFoundError: it cannot be read any more.
@@ -174,7 +175,7 @@ def read_file(files: DeltaStorageHandler, name: str) -> bytes:
 
 
 def vector_of(descriptor: Mapping[str, Any] | None) -> str | None:
-    """The file of a deletion vector, from the table's folder; None where it stands in the log, or elsewhere.
+    """The path of a deletion vector's file in the table's folder; None for one that is inline, or elsewhere.
 
     Several data files may share one. Source: Delta's protocol, "Deletion Vector Descriptor Schema".
     """

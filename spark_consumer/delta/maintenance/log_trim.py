@@ -1,12 +1,13 @@
-"""A table's log no longer than readers of kept versions need it.
+"""Deletes the parts of a table's log that no reader of a kept version needs.
 
-In: the versions that rows of ``_cuts`` name, and since when nothing goes. Out: a log of which every named version can
-be read, and the newest; other commits and checkpoints are deleted, however young the table's properties want them.
+In: the versions that rows of ``_cuts`` name, and a time since which nothing is deleted. Out: a log from which the
+newest version and every named one can be read. Other commits and checkpoints are deleted, whatever retention the
+table's properties ask for.
 
-What goes is older than ``tail``, which is as old as rows of ``_cuts`` that are all kept, and an hour (I8). A named
-version from before gets a checkpoint of its own where the commits behind the last one would be many: two files are then
-all that it needs. A kill at any moment leaves more files than are needed, never fewer: a checkpoint is there before
-what it stands for is deleted. Of a version that somebody else's deletion has made unreadable nothing more is deleted.
+Only entries before ``tail`` are deleted: as long as all rows of ``_cuts`` are kept, and an hour more (I8). A named
+version before it gets its own checkpoint if it would need many commits after the last one: it then needs two files. A
+checkpoint is written before the commits that it replaces are deleted, so that a kill leaves more files than are needed,
+never fewer. Of a version that another program's deletion has made unreadable nothing more is deleted.
 """
 
 import json
@@ -26,15 +27,16 @@ from walbridge.spark_consumer.delta.maintenance.slim_checkpoint import add_check
 log = structlog.get_logger()
 
 RUN_MAX = 4
-"""Commits that a named version may need behind a checkpoint before it gets its own."""
+"""If a named version needs more commits than this after its checkpoint, it gets its own."""
 TAIL_MIN = 16
-"""Commits before the oldest that a plan may begin at, which stay: who applies it looks back (``SPARK_COMMITS``)."""
+"""How many commits stay before the oldest version that a plan may start from: applying it looks back
+(``SPARK_COMMITS``)."""
 TOMBSTONES_MAX = 500
-"""In a checkpoint, besides as many as it has files."""
+"""If a checkpoint has this many more tombstones than files, a slim one is made."""
 
 
 class LogTrim:
-    """Of one table, in one gap between plans."""
+    """Trims the log of one table, in one gap between plans."""
 
     def __init__(self, table: DeltaTable, storage_options: dict[str, str], is_late: Callable[[], bool]) -> None:
         self._uri, self._newest, self._storage_options = table.table_uri, table.version(), storage_options
@@ -43,13 +45,13 @@ class LogTrim:
         self._log = LogFiles.of(self._files)
 
     def trim(self, named: Collection[int], lasting: Collection[int], heads: Collection[int], since: datetime) -> bool:
-        """Do as much as there is time for; whether that was all.
+        """Do as much as there is time for; returns whether that was all.
 
         Args:
             named: versions that a reader may read.
-            lasting: those that a row still names.
-            heads: those that the newest rows name, where a plan begins.
-            since: what was written later stays.
+            lasting: versions that rows still name.
+            heads: versions that the newest rows name, from which a plan starts.
+            since: commits that were written later stay.
         """
         oldest = self._log.since(since)
         tail = min(
@@ -61,7 +63,7 @@ class LogTrim:
                 if self._is_late():
                     break
                 if self._wants_checkpoint(version, tail):
-                    self._add(version, everything)
+                    self._add(version, every_tombstone)
         except DeltaError as error:
             log.warning("no checkpoint could be added to a table's log", path=self._uri, why=type(error).__name__)
             return True
@@ -69,7 +71,7 @@ class LogTrim:
         return self._delete(self._log.unneeded(wanted, tail, hint))
 
     def _slim(self, tail: int) -> int | None:
-        """Add a checkpoint without useless tombstones where the last one has many; returns that one's version."""
+        """Add a checkpoint without useless tombstones, if the last one has many; returns the last one's version."""
         try:
             hint = json.loads(read_file(self._files, LAST_CHECKPOINT))
         except (FileNotFoundError, ValueError):
@@ -87,7 +89,8 @@ class LogTrim:
         return int(version)
 
     def _wants_checkpoint(self, version: int, tail: int) -> bool:
-        """Older than what readers of the newest version build on, which needs the tombstones."""
+        """Whether a version gets its own checkpoint. Only versions before ``tail`` do: later ones need the
+        tombstones."""
         base = self._log.base(tail)
         is_old = base is not None and version < base
         return is_old and len(self._log.run(version)) > RUN_MAX and self._log.is_whole(version)
@@ -106,11 +109,11 @@ class LogTrim:
         return not self._is_late()
 
 
-def everything(path: str, vectors: str | None) -> bool:
-    """No tombstone of an old version is of use."""
+def every_tombstone(path: str, vectors: str | None) -> bool:
+    """All tombstones go: those of an old version are of no use."""
     return True
 
 
 def _is_gone(path: str, held: Collection[str]) -> bool:
-    """Only of files in the table's own folder, of whose names none is written in another way."""
+    """Whether a data file is deleted. Only plain names in the table's folder are judged."""
     return path not in held and "/" not in path and "%" not in path

@@ -1,8 +1,8 @@
-"""Between plans: keep the manifest small, merge small files, delete what no reader can ask for.
+"""Maintenance between plans: keeps the manifest small, merges small files, deletes what no reader can ask for.
 
-In: the paths that a plan has written. Out: in each gap commits without data change, of the manifest or of one table,
-and files that are gone. Rows of ``_cuts`` go first, files follow once no kept row needs them (``old_files.py``; I8). So
-do folders of dropped tables, where the settings say so.
+In: the paths that a plan has written. Out: in each gap between plans the manifest or one table is tidied, by commits
+without data change and by deleting files. Rows of ``_cuts`` go first, files follow once no kept row needs them
+(``old_files.py``; I8). So do folders of dropped tables, where the settings say so.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ _WITHOUT_RETRY = CommitProperties(max_commit_retries=0)
 
 
 class Maintenance:
-    """Counts what plans wrote, and tidies one thing a gap."""
+    """Counts the commits of plans, and tidies the manifest or one table in each gap."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Maintenance:
         self._old = OldFiles(manifest, self._storage_options, self._retention, clock)
         self._drops = settings.lake.dropped_tables == "drop"
         self.deleted: set[str] = set()
-        """Folders of dropped tables that are there no more; ``_cuts`` may still say that they wait."""
+        """Folders of dropped tables that are deleted, though ``_cuts`` may still have their entries."""
 
     def after_plan(self, paths: list[str]) -> None:
         """Tidy the manifest or one table, between two plans. ``paths``: the tables that were just written."""
@@ -107,7 +107,7 @@ class Maintenance:
                 self._delete_dropped(now - READERS_HOUR)
 
     def _delete_dropped(self, since: datetime) -> None:
-        """Delete the folders of dropped tables that no row names, nor named at that moment."""
+        """Delete the folders of dropped tables that no row names now, or named at ``since``."""
         row = self._manifest.newest_published()
         waiting = {entry.path for entry in row.tables if entry.is_dropped} if row is not None else set()
         if not (waiting := waiting - self.deleted):
@@ -122,7 +122,7 @@ class Maintenance:
             log.info("folder of a dropped table is deleted", path=path)
 
     def delete_unseen(self, path: str) -> None:
-        """Delete a folder in which nothing was written that a row names, and nobody writes any more."""
+        """Delete a folder that no row ever named, and into which nothing is written any more."""
         if path not in self._manifest.named_paths(self._clock() - READERS_HOUR):
             with suppress(DeltaError, OSError):  # the next table of that name begins with what is there
                 delete_folder(self._lake, path, self._storage_options)
@@ -140,14 +140,14 @@ class Maintenance:
             self._old.forget_if_done(path)
 
     def _revisit(self, path: str) -> None:
-        """Visit a table to which no plan may have written in this process."""
+        """Visit a table to which this process may not have written."""
         try:
             self._visit(path)
         except (DeltaError, OSError) as error:
             self._untidied(path, error)
 
     def _untidied(self, path: str, error: Exception) -> None:
-        """The plan that writes to it next tells what it is."""
+        """Log that a table cannot be tidied; the next plan that writes to it reports its fault."""
         log.warning("table cannot be tidied now", path=path, why=type(error).__name__)
         self._old.forget(path)
 
@@ -180,6 +180,6 @@ class Maintenance:
 
 
 def small_file_count(table: DeltaTable) -> int:
-    """Live files that a compaction would merge."""
+    """How many of the table's data files a compaction would merge."""
     sizes: list[int] = pa.table(table.get_add_actions(flatten=True))["size_bytes"].to_pylist()
     return sum(size < SMALL_FILE_BYTES for size in sizes)

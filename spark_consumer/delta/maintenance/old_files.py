@@ -1,8 +1,8 @@
-"""Files and log entries of a table that no reader can ask for any more: found, and deleted.
+"""Deletes files and log entries of a table that no reader can ask for any more.
 
-In: one table at its head, and the kept rows of ``_cuts``. Out: a file is deleted only when no kept row names a version
-that holds it, nor named one in the last hour; so are log entries that no such version needs (I8). Reading a long log
-may take longer than the gap between two plans: it goes on at the table's next visit.
+In: one table at its head, and the kept rows of ``_cuts``. Out: files that no row names, or named in the last hour, are
+deleted, and so are log entries that no such version needs (I8). Reading a long log may take longer than the gap between
+two plans: it goes on at the table's next visit.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from pyarrow.fs import FileSelector
 
 from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, contents_at
 from walbridge.spark_consumer.delta.maintenance.log_trim import LogTrim
-from walbridge.spark_consumer.delta.maintenance.unnamed_files import FileLives
+from walbridge.spark_consumer.delta.maintenance.unnamed_files import FileHistory
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.delta.table import LakeTable, has_vectors
 from walbridge.spark_consumer.delta.table_faults import VersionGone
@@ -27,17 +27,17 @@ from walbridge.spark_consumer.plan.kept_cuts import Retention
 log = structlog.get_logger()
 
 GAP_S = 2.0
-"""What reading a table's log and deleting from it may take in one gap between plans; the next visit goes on."""
+"""How long one table may be worked on in one gap between plans; the next visit goes on."""
 READERS_HOUR = timedelta(hours=1)
-"""How long whoever has taken a row may read on once it is dropped."""
+"""How long a reader may read on from a row of ``_cuts`` after the row is dropped."""
 VACUUM_INTERVAL = timedelta(hours=1)
 COMMITS_BETWEEN_TRIMS = 1_000
-"""Of a table, unless an hour is over: each of them asks all rows of ``_cuts``."""
+"""A table's log is trimmed after so many commits, or an hour: each time all rows of ``_cuts`` are read."""
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class OldFiles:
-    """Those of all tables of one job."""
+    """Deletes old files of all tables of one job."""
 
     def __init__(
         self, manifest: Manifest, storage_options: dict[str, str], retention: Retention, clock: Callable[[], datetime]
@@ -46,38 +46,38 @@ class OldFiles:
         self._retention, self._clock = retention, clock
         self._vacuumed_at: dict[str, datetime] = {}
         self._trimmed: dict[str, tuple[int, datetime]] = {}
-        self._lives: dict[str, tuple[str, FileLives]] = {}
+        self._histories: dict[str, tuple[str, FileHistory]] = {}
 
     def forget(self, path: str) -> None:
         """Read the table's log from its beginning when it is visited next."""
-        self._lives.pop(path, None)
+        self._histories.pop(path, None)
 
     def forget_if_done(self, path: str) -> None:
-        """As ``forget``, where no file of the table waits to be deleted: there may be many such tables."""
-        if path in self._lives and not self._lives[path][1].has_waiting:
-            del self._lives[path]
+        """``forget`` the table if no file of it waits to be deleted, to save memory."""
+        if path in self._histories and not self._histories[path][1].has_waiting:
+            del self._histories[path]
 
     def delete(self, table: DeltaTable, path: str) -> None:
-        """Delete of the table what is due, as far as there is time.
+        """Delete what is due of a table, as far as there is time.
 
         Raises:
             CommitFailedError: another program committed meanwhile.
             DeltaError, OSError: the table cannot be read or its files cannot be deleted now.
         """
         now, is_late = self._clock(), _deadline()
-        lives = self._lives_of_files(table, path, is_late)
+        history = self._history_of_files(table, path, is_late)
         if now - self._vacuumed_at.get(path, LONG_AGO) >= VACUUM_INTERVAL:
             self._vacuumed_at[path] = now
-            if lives is not None and not self._delete_unnamed(table, path, lives, is_late):
+            if history is not None and not self._delete_unnamed(table, path, history, is_late):
                 del self._vacuumed_at[path]
-            # Delta-rs would go by when rows of a file were first marked, though later versions hold the others.
+            # Delta-rs takes the age of a file's first mark for that of its end, though later versions hold the file.
             if not has_vectors(table) and not self._delete_expired(table, path, now):
                 return
         self._trim_log(table, path, now, is_late)
 
     def _delete_expired(self, table: DeltaTable, path: str, now: datetime) -> bool:
-        """Delete files by their age; False where the published version is lost, so that nobody knows what is needed."""
-        # Kept are the files that any row of _cuts still names, however old it is, and all of the newest published one.
+        """Vacuum files by their age; False if the published version is lost, so that needed files cannot be told."""
+        # Files stay that any row of _cuts names, however old it is, and all files of the newest published row.
         oldest = self._manifest.oldest_written_at() or now
         kept = max(self._retention.hours_for, now - oldest) + READERS_HOUR
         published = self._published_versions(path)
@@ -98,44 +98,44 @@ class OldFiles:
             return False
         return True
 
-    def _lives_of_files(self, table: DeltaTable, path: str, is_late: Callable[[], bool]) -> FileLives | None:
-        """Read on in the table's log; None as long as it was not read to its end."""
+    def _history_of_files(self, table: DeltaTable, path: str, is_late: Callable[[], bool]) -> FileHistory | None:
+        """Read on in the table's log; None as long as its end is not reached."""
         files = self._files(table)
-        made, lives = self._lives.get(path, ("", None))
+        made, history = self._histories.get(path, ("", None))
         try:
-            if lives is None or made != str(table.metadata().id):
+            if history is None or made != str(table.metadata().id):
                 oldest = min(self._manifest.versions_in_rows(path), default=None)
                 if oldest is None or oldest > table.version():
                     return None
-                lives = FileLives(oldest, contents_at(files, LogFiles.of(files), oldest))
-                self._lives[path] = str(table.metadata().id), lives
-            is_whole = lives.read(files, table.version(), lambda: self._named(path), is_late)
+                history = FileHistory(oldest, contents_at(files, LogFiles.of(files), oldest))
+                self._histories[path] = str(table.metadata().id), history
+            is_whole = history.read(files, table.version(), lambda: self._named(path), is_late)
         except FileNotFoundError:  # somebody else deleted what a row names: without it nobody knows
-            self._lives.pop(path, None)
+            self._histories.pop(path, None)
             return None
-        return lives if is_whole else None
+        return history if is_whole else None
 
     def _named(self, path: str) -> set[int]:
         """Versions that a reader may read."""
         return self._manifest.named_versions(path, self._clock() - READERS_HOUR)
 
-    def _delete_unnamed(self, table: DeltaTable, path: str, lives: FileLives, is_late: Callable[[], bool]) -> bool:
-        """Delete what no kept row names, and no row that a reader may have taken in the last hour, and orphans; whether
-        there was time for all."""
+    def _delete_unnamed(self, table: DeltaTable, path: str, history: FileHistory, is_late: Callable[[], bool]) -> bool:
+        """Delete orphans, and files that no row names, or named in the last hour; returns whether there was time for
+        all."""
         named, now = self._named(path), self._clock()
-        # Of files of a version before that nothing is known; where no row names a version, nobody knows what is needed.
-        if min(named, default=-1) < lives.after:
+        # The history knows nothing of files before its begin; without named versions nothing tells what is needed.
+        if min(named, default=-1) < history.after:
             return True
         before_ms = int((now - self._retention.all_for - READERS_HOUR).timestamp() * 1000)
         files = self._files(table)
-        orphans = lives.orphans(files.get_file_info_selector(FileSelector("")), now)
-        for file in [*lives.unnamed(named, before_ms), *orphans]:
+        orphans = history.orphans(files.get_file_info_selector(FileSelector("")), now)
+        for file in [*history.unnamed(named, before_ms), *orphans]:
             if is_late():
                 return False
             for name in (file, f".{file}.crc"):  # what Hadoop writes beside it
                 with suppress(FileNotFoundError):  # an earlier job deleted it, or a vacuum
                     files.delete_file(name)
-            lives.forget(file)
+            history.forget(file)
         return True
 
     def _files(self, table: DeltaTable) -> DeltaStorageHandler:
@@ -149,7 +149,7 @@ class OldFiles:
         return False
 
     def _trim_log(self, table: DeltaTable, path: str, now: datetime, is_late: Callable[[], bool]) -> None:
-        """Delete of the log what no version needs that a reader may read."""
+        """Delete log entries that no version needs which a reader may read."""
         version, at = self._trimmed.get(path, (-COMMITS_BETWEEN_TRIMS, LONG_AGO))
         if table.version() - version < COMMITS_BETWEEN_TRIMS and now - at < VACUUM_INTERVAL:
             return

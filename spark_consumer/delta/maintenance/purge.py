@@ -1,11 +1,11 @@
-"""Rows that Spark has marked as deleted leave their files, between plans.
+"""Removes rows that Spark has marked as deleted from their files, between plans.
 
-In: a table with deletion vectors. Out: one commit without data change (``OPTIMIZE``, ``REORG``), which writes files of
-which more than a quarter is marked without those rows; or none. The old files stay as long as kept versions need them.
+In: a table with deletion vectors. Out: one commit without data change (``OPTIMIZE``, ``REORG``) that rewrites files of
+which more than a quarter is marked; or none. The old files stay as long as kept versions need them.
 
-A purge takes the files with the largest shares first, as many as can be written in a gap between plans; what an earlier
-one has taken tells how many that are. Where it takes longer all the same it is given up, which commits nothing, and
-publication goes on. Then nothing is purged for a while, so that it never takes more than a part of the time.
+A purge takes the files with the largest shares first, as many as can be written in a gap between plans; the time of
+earlier purges tells how many. A purge that takes too long is cancelled, and commits nothing. After each purge there is
+a pause, so that purges take only a small part of the time.
 """
 
 import json
@@ -37,13 +37,13 @@ from walbridge.spark_consumer.delta.table_faults import ConcurrentCommit, Versio
 log = structlog.get_logger()
 
 MARKED_SHARE = 0.25
-"""Of a file's rows, before it is written anew."""
+"""A file is rewritten if a larger share of its rows is marked."""
 PURGE_S = 10.0
-"""What one purge may take before it is given up."""
-AIMED_S = PURGE_S / 2
+"""A purge that takes longer is cancelled."""
+TARGET_S = PURGE_S / 2
 CANCEL_EVERY_S = 0.2
 PAUSE = 20
-"""Times as long as a purge took, nothing is purged after it."""
+"""The pause after a purge is so many times as long as the purge."""
 FIRST_BYTES = 64 * 2**20
 _TAG = "walbridge-purge"
 _OPTIMIZE = "spark.databricks.delta.optimize"
@@ -51,14 +51,15 @@ _OPTIMIZE = "spark.databricks.delta.optimize"
 
 @dataclass(frozen=True, slots=True)
 class MarkedFile:
-    """A data file and the part of its rows that is marked as deleted, as Spark divides it too."""
+    """A data file, and the share of its rows that is marked as deleted, computed as Spark does."""
 
     size_bytes: int
     share: float
 
     @classmethod
     def of(cls, add: Mapping[str, Any]) -> "MarkedFile":
-        """As the log has it. A file without a count is written anew whatever Spark is told, and has one then."""
+        """The file of an ``add`` action. Spark rewrites a marked file without a row count in any case: its share is
+        1."""
         marked = (add.get("deletionVector") or {}).get("cardinality") or 0
         rows = json.loads(add.get("stats") or "{}").get("numRecords")
         return cls(add["size"], 0.0 if not marked else marked / rows if rows else 1.0)
@@ -66,7 +67,7 @@ class MarkedFile:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Files that one purge writes anew: all of which more than ``above`` is marked, alone if it is one."""
+    """The files that one purge rewrites: all with a share above ``above``."""
 
     above: float
     files: int
@@ -75,10 +76,11 @@ class Portion:
 
 
 def portion(files: Iterable[MarkedFile], bytes_max: int) -> Portion | None:
-    """What one purge takes: at least the files with the largest share, whatever their size; None where none is due.
+    """The files that one purge rewrites: at least those with the largest share, whatever their size; None if no file is
+    due.
 
-    Spark's OPTIMIZE leaves alone what it would write one by one: a file that is due by itself has the next one with it,
-    however little of that is marked, if there is one.
+    Spark's OPTIMIZE does not rewrite a single file. So if one file is due, the one with the next share is taken with
+    it, however small that share is.
     """
     marked = sorted((file for file in files if file.share > 0), key=lambda file: -file.share)
     taken = size_bytes = 0
@@ -94,7 +96,7 @@ def portion(files: Iterable[MarkedFile], bytes_max: int) -> Portion | None:
 
 
 class Outcome(Enum):
-    """Of one purge. What failed, perhaps since another program committed, waits until the table is next visited."""
+    """How a purge ended. After a failure, perhaps by another program's commit, the table waits for its next visit."""
 
     DONE = auto()
     LATE = auto()
@@ -102,7 +104,7 @@ class Outcome(Enum):
 
 
 class Purge:
-    """Of all tables of a job, in its one thread between plans."""
+    """Purges the tables of a job, in the thread between plans."""
 
     def __init__(self, spark: SparkSession, clock_s: Callable[[], float] = monotonic) -> None:
         self._spark, self._clock_s = spark, clock_s
@@ -110,11 +112,11 @@ class Purge:
         self._not_before_s = clock_s()
 
     def is_due(self) -> bool:
-        """Whether the last one is long enough ago."""
+        """Whether the pause after the last purge is over."""
         return self._clock_s() >= self._not_before_s
 
     def purge(self, table: DeltaTable, storage_options: dict[str, str]) -> bool:
-        """Write some files anew; whether there may be more of them.
+        """Rewrite some files of a table; returns whether more may be due.
 
         Raises:
             FileNotFoundError: somebody else deleted from the table's log.
@@ -136,8 +138,8 @@ class Purge:
             self._bytes_max = max(1, min(self._bytes_max, taken.size_bytes) // 2)
         if outcome is not Outcome.DONE:
             return outcome is Outcome.LATE
-        if took_s > AIMED_S or taken.size_bytes > self._bytes_max // 2:
-            self._bytes_max = max(1, int(taken.size_bytes * min(4.0, AIMED_S / max(took_s, 0.001))))
+        if took_s > TARGET_S or taken.size_bytes > self._bytes_max // 2:
+            self._bytes_max = max(1, int(taken.size_bytes * min(4.0, TARGET_S / max(took_s, 0.001))))
         log.info(
             "rows that were marked as deleted are taken out of their files",
             path=table.table_uri,
@@ -147,7 +149,7 @@ class Purge:
         return not taken.is_last
 
     def _undo(self, table: DeltaTable, storage_options: dict[str, str]) -> None:
-        """Executors wrote to a disk of their own: this job purges nothing any more."""
+        """Undo a purge whose files executors wrote to their own disk; this job purges nothing any more."""
         self._not_before_s = inf
         log.warning(
             "marked rows are not taken out of their files: executors do not share the lake's folder",
@@ -176,7 +178,7 @@ class Purge:
 
     @contextmanager
     def _in_time(self) -> Iterator[Callable[[], bool]]:
-        """A block whose Spark jobs are cancelled when it takes too long, those that it begins then too."""
+        """A block whose Spark jobs are cancelled after ``PURGE_S``, also those that begin later."""
         context, done, late = self._spark.sparkContext, Event(), Event()
 
         def cancel() -> None:

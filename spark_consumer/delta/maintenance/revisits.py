@@ -1,8 +1,8 @@
 """Which table is visited because time has passed, however few commits it got.
 
-In: the newest row of ``_cuts`` once, as a job starts, and the tables that plans write. Out: the table that waits
-longest, one a gap. What nobody may delete at one visit can go at a later one, also when the source is at rest; and
-jobs that end after one plan (``materialize --once``) visit one table each, another one each time.
+In: the newest row of ``_cuts`` when a job starts, and the tables that plans write. Out: the table that has waited
+longest, one a gap between plans. So files that were too young at one visit are deleted at a later one, also when the
+source is at rest; and of jobs that end after one plan (``materialize --once``) each visits another table.
 """
 
 from collections.abc import Iterable
@@ -13,14 +13,14 @@ from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.segments import AWAITING_COPY
 
 INTERVAL = timedelta(hours=6)
-"""Since a table's last visit, or since it was first written."""
+"""A table is due so long after its last visit, or after it was first written."""
 PAUSE = 20
-"""Times as long as a visit took, there is none after it: plans do not wait for many tables at a start."""
+"""The pause after a visit is so many times as long as the visit, so that plans do not wait for many visits."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class Revisits:
-    """When each table is due. All of them are as a job starts, since nobody knows when an earlier job visited them."""
+    """When each table is due. All are due when a job starts, since it does not know of visits by earlier jobs."""
 
     def __init__(self) -> None:
         self._due: dict[str, datetime] = {}
@@ -28,23 +28,23 @@ class Revisits:
         self.is_seeded = False
 
     def seed(self, row: CutRow | None) -> None:
-        """Begin with the tables of a row, in an order that is another one for each row."""
+        """Make all tables of a row due, in another random order for each row."""
         self.is_seeded = True
         if row is None:
             return
         there = (each for each in row.tables if each.version is not None)
         at_rest = (each for each in there if not (each.copy_from is not None and each.copy_from.has_ended))
         paths = {each.path for each in at_rest if each.state not in AWAITING_COPY and not each.is_dropped}
-        for place, path in enumerate(sorted(paths, key=lambda path: _drawn(row.sequence, path))):
+        for place, path in enumerate(sorted(paths, key=lambda path: _random_order(row.sequence, path))):
             self._due[path] = _LONG_AGO + timedelta(microseconds=place)
 
     def written(self, paths: Iterable[str], now: datetime) -> None:
-        """Tables that a plan has written."""
+        """Note tables that a plan has written."""
         for path in paths:
             self._due.setdefault(path, now + INTERVAL)
 
     def next(self, now: datetime) -> str | None:
-        """The table that is due for longest; None where none is, or the last visit was just now."""
+        """The table that has been due for longest; None if none is due, or in the pause after a visit."""
         path = min(self._due, key=self._due.__getitem__, default=None)
         return None if path is None or now < max(self._due[path], self._not_before) else path
 
@@ -58,5 +58,5 @@ class Revisits:
         self._due.pop(path, None)
 
 
-def _drawn(sequence: int, path: str) -> bytes:
+def _random_order(sequence: int, path: str) -> bytes:
     return blake2b(f"{sequence} {path}".encode()).digest()

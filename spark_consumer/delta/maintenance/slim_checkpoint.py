@@ -1,10 +1,10 @@
-"""Checkpoints that maintenance adds to a table's log, without what nobody asks them for.
+"""Adds checkpoints without useless tombstones to a table's log.
 
 In: a version, and which of its tombstones go. Out: its checkpoint, in the log as a whole or not at all.
 
-Delta-rs makes it, in a folder of its own with the part of the log that the version needs: in the table itself it would
-name the checkpoint as the last one (``_last_checkpoint``), from which readers begin. A tombstone (``remove``) keeps a
-file from somebody's VACUUM. Of a file that is deleted it is of no use, and yet every checkpoint of nine days has it.
+Delta-rs makes the checkpoint in a temporary folder, with the part of the log that the version needs: in the table it
+would name the checkpoint in ``_last_checkpoint``, from which readers begin. A tombstone (``remove``) keeps a file from
+VACUUM. For a file that is deleted it is of no use, and yet it stays in every checkpoint for nine days.
 """
 
 import tempfile
@@ -41,7 +41,7 @@ def add_checkpoint(
         is_gone: whether a tombstone goes, by its data file and its file of vectors.
 
     Raises:
-        DeltaError, OSError: it is not there, and nothing is lost.
+        DeltaError, OSError: the checkpoint was not added; nothing is lost.
     """
     files = DeltaStorageHandler(uri, storage_options or None)
     with tempfile.TemporaryDirectory(prefix="walbridge-checkpoint-") as folder:
@@ -57,7 +57,7 @@ def add_checkpoint(
 
 
 def without_tombstones(checkpoint: Path, is_gone: Callable[[str, str | None], bool]) -> bytes:
-    """The same checkpoint, without those that go."""
+    """The checkpoint's content without the tombstones that go."""
     source, slim = pq.ParquetFile(checkpoint), BytesIO()
     with pq.ParquetWriter(slim, source.schema_arrow, store_schema=False) as writer:
         for batch in source.iter_batches():

@@ -1,14 +1,14 @@
-"""Data files of a table that no version which anybody may read holds, though they are young.
+"""Finds data files of a table that no named version holds, however young they are.
 
 In: the table's log, and the versions that rows of ``_cuts`` name. Out: files to delete. A vacuum goes by
-age alone, and so would keep each file of each plan as long as the oldest row; Delta can be told versions
+age alone, and would keep the files of all plans as long as the oldest row is kept; Delta can be told versions
 to keep, but reads the log anew for each of them.
 
-The log is read forwards, each commit once: of every file, when it came and when it went (I8). Where commits
-are gone which no kept version needs (``log_trim.py``), the next named version is looked at as a whole. A file
-goes that went long enough ago, and was never there at a named version. A file of vectors is there as long as one of
-the data files of which it says what is deleted in them. A file that no commit names is an orphan of a task that was
-killed; it goes when it is old. What others than delta-rs and Spark have named is left alone.
+The log is read forwards, each commit once: for every file, when it was added and removed (I8). Where commits
+are gone that no kept version needs (``log_trim.py``), the next named version is read as a whole. A file may be deleted
+if it was removed long enough ago, and no named version holds it. A file of deletion vectors is held as long as one of
+the data files that it belongs to. A file that no commit names is an orphan of a killed task, and may be deleted when it
+is old. Files with names that neither delta-rs nor Spark gives are left alone.
 """
 
 import json
@@ -25,16 +25,16 @@ from pyarrow.fs import FileInfo
 from walbridge.spark_consumer.delta.maintenance.log_files import Contents, LogFiles, commit_name, contents_at, vector_of
 
 _FILE = re.compile(r"[\w.-]+\.parquet|deletion_vector_[0-9a-f-]{36}\.bin")
-"""As delta-rs and Spark name them in a log; any other, such as one in another folder, is left to the vacuum."""
+"""Names that delta-rs and Spark give files in a log; any other file, such as one in a folder, is left to the vacuum."""
 _WRITTEN = re.compile(r"part-\d{5}-[0-9a-f]{8}-[\w.-]+\.parquet|deletion_vector_[0-9a-f-]{36}\.bin")
-"""As they name what no log needs to name."""
+"""Names that both give to files before a commit names them."""
 ORPHAN_AGE = timedelta(days=1)
-"""Since it was written. Longer than a commit may take from its first file on."""
+"""An orphan is deleted at this age. No commit takes so long from its first file on."""
 _THERE: tuple[tuple[int, bool], ...] = ()
 
 
-class FileLives:
-    """When each file came and went, from a version on. Of a file that was there before, only that it went."""
+class FileHistory:
+    """When each file was added and removed, from a version on; for older files only when they were removed."""
 
     def __init__(self, after: int, contents: Contents | None = None) -> None:
         """``contents``: data files of version ``after``, each with its file of vectors."""
@@ -47,7 +47,7 @@ class FileLives:
     def read(
         self, files: DeltaStorageHandler, newest: int, named: Callable[[], Collection[int]], is_late: Callable[[], bool]
     ) -> bool:
-        """Read on until it is late; whether the newest version is reached.
+        """Read on until it is late; returns whether the newest version is reached.
 
         Raises:
             FileNotFoundError: a named version cannot be read any more.
@@ -64,7 +64,7 @@ class FileLives:
         return self.read_to == newest
 
     def add_commit(self, version: int, actions: Iterable[Any]) -> None:
-        """The next commit. A file that it removes and adds, with another vector, stays, which is no event (I9)."""
+        """Take the next commit. A file that it removes and adds again, with another vector, is no event (I9)."""
         removed: dict[str, int] = {}
         added: dict[str, str | None] = {}
         for action in actions:
@@ -83,7 +83,7 @@ class FileLives:
         self.read_to = version
 
     def jump(self, version: int, contents: Contents) -> None:
-        """What a later version holds. Nobody reads one in between, and what came and went there is long gone."""
+        """Go over to a later version with these files. No version in between is read any more."""
         held = {path for path in self._events if self._is_held(path)} - {*self._uses}
         for path in held - contents.keys():
             self._went(path, version, 0)
@@ -105,7 +105,7 @@ class FileLives:
         self._removed_ms[path] = at_ms
 
     def _mark(self, changed: Mapping[str, str | None], version: int, at_ms: int) -> None:
-        """Data files that have another file of vectors now, or none."""
+        """Take over the files of vectors that these data files have now; None: they have none."""
         touched = set()
         for path, vectors in changed.items():
             if (before := self._vectors.pop(path, None)) is not None:
@@ -123,7 +123,8 @@ class FileLives:
                 self._went(vectors, version, at_ms)
 
     def unnamed(self, named: Collection[int], removed_before_ms: int) -> list[str]:
-        """Files that went before that moment, and that no named version holds. Versions before ``after`` have none."""
+        """Files that were removed before that moment, and that no version in ``named`` holds. None of these versions
+        may be older than ``after``."""
         return [
             path
             for path, events in self._events.items()
@@ -146,11 +147,11 @@ class FileLives:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether files went which are not deleted yet."""
+        """Whether removed files are not deleted yet."""
         return bool(self._removed_ms)
 
     def forget(self, path: str) -> None:
-        """It was deleted."""
+        """Note that a file was deleted."""
         self._events.pop(path, None)
         self._removed_ms.pop(path, None)
 

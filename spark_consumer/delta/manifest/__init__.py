@@ -1,1 +1,1 @@
-"""The table ``_cuts`` and what stands beside it: written by one job, read by anybody."""
+"""The table ``_cuts`` and the files beside it: written by one job, read by all programs."""

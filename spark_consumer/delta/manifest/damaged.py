@@ -1,8 +1,8 @@
-"""A manifest whose log cannot be followed, and what brings it back.
+"""The error for a manifest whose log cannot be followed, and its remedy.
 
-In: its log. Out: the operator's error. Where a power cut took the newest commits, a job makes them again once they are
-deleted: it finds the tables as a plan left them, like any job that was killed (I5). Where a commit after them is whole,
-their rows are history that nobody makes again, and a plan may have lost the row that it began from (I8).
+In: the manifest's log. Out: the operator's error. If a power cut damaged only the newest commits, the remedy is to
+delete them: a job makes them again, since it finds the tables as after any kill (I5). If a later commit is whole, the
+rows of the damaged ones cannot be made again, and a plan may lack the row that it started from (I8).
 """
 
 import json
@@ -32,7 +32,7 @@ def damaged_manifest(uri: str, how: str, storage_options: Mapping[str, str] | No
 
 
 def _newest_unreadable(uri: str, storage_options: Mapping[str, str] | None) -> list[int]:
-    """The newest commits, if nobody can read them and nothing else is wrong with the log; else none."""
+    """The newest commits, if they are damaged and nothing else is wrong with the log; else none."""
     files = DeltaStorageHandler(uri, dict(storage_options or {}) or None)
     try:
         log = LogFiles.of(files)

@@ -20,15 +20,15 @@ from walbridge.schemas.setting_checks.lake_path import refuse_misread
 from walbridge.spark_consumer.delta.manifest.damaged import damaged_manifest
 from walbridge.spark_consumer.delta.opening import table_if_any
 from walbridge.spark_consumer.delta.table_faults import DamagedTable
-from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyRange, CopyShape
 from walbridge.spark_consumer.plan.kept_cuts import WrittenRow
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
+from walbridge.spark_consumer.plan.pending_copy import CopyRange, CopyShape, PendingCopy
 
 CUTS_TABLE = "_cuts"
 PUBLISHED = "published"
 _IS_PUBLISHED = f"kind = '{PUBLISHED}'"
 _OF_A_HEAD = re.compile(r"tables\.[^.]+\.[^.]+\.(path|version)")
-"""Columns of the file, below those of the list."""
+"""Parquet columns of an entry's path and version."""
 _LOOK_BACK = 4
 """How many of the newest rows are searched first for the newest published one."""
 _TIME = pa.timestamp("us", tz="UTC")
@@ -133,7 +133,7 @@ def newest_published(table: DeltaTable, at: int | datetime | None = None) -> Cut
 
 
 def _newest_published(table: DeltaTable) -> int | None:
-    """Its sequence, by what the log says of each file: of those that hold none, however many, no row is read."""
+    """The newest published row's sequence. File statistics tell which files hold none, so those are not read."""
     files = pa.table(table.get_add_actions(flatten=True)).select(["max.sequence", "min.sequence", "max.kind"])
     for _, first, kind in sorted(zip(*(each.to_pylist() for each in files.columns), strict=True), reverse=True):
         # The last of the kinds in the alphabet. Rows behind this file were looked for with those before it.
@@ -143,8 +143,8 @@ def _newest_published(table: DeltaTable) -> int | None:
 
 
 def _highest(table: DeltaTable, condition: str) -> int | None:
-    """The highest sequence of the rows of a condition: their tables are not read."""
-    found = _found(table, f"SELECT max(sequence) AS highest FROM cuts WHERE {condition}")
+    """The highest sequence of the rows that fulfil a condition, without reading their tables."""
+    found = _queried(table, f"SELECT max(sequence) AS highest FROM cuts WHERE {condition}")
     highest: int | None = found["highest"][0].as_py()
     return highest
 
@@ -163,8 +163,8 @@ def published_rows(table: DeltaTable) -> list[CutRow]:
 
 
 def written_rows(table: DeltaTable) -> list[WrittenRow]:
-    """All rows in the order of their sequences, as much of each as tells whether it is kept."""
-    found = _found(table, "SELECT sequence, kind, written_at FROM cuts ORDER BY sequence")
+    """All rows in the order of their sequences, with the columns that decide whether they are kept."""
+    found = _queried(table, "SELECT sequence, kind, written_at FROM cuts ORDER BY sequence")
     return [WrittenRow(**record) for record in found.to_pylist()]
 
 
@@ -187,10 +187,10 @@ def named_paths(table: DeltaTable, storage_options: dict[str, str] | None = None
 
 
 def _named(table: DeltaTable, storage_options: dict[str, str] | None) -> Iterator[tuple[str, int]]:
-    """Path and version of each entry that has one, once for each file.
+    """Path and version of each entry with a version, distinct within each file.
 
-    Rows times tables are many, and a SELECT would read all columns of what stands in a list. Here these two are read,
-    in this thread (see ``_found``).
+    A SELECT would read all columns of the list of tables, in every row. Here two columns are read, and in this thread
+    (see ``_queried``).
     """
     files = DeltaStorageHandler(table.table_uri, storage_options or None)
     try:
@@ -220,16 +220,16 @@ def _named_in(file: pq.ParquetFile) -> set[tuple[str, int]]:
 
 
 def rows_where(table: DeltaTable, condition: str) -> list[CutRow]:
-    """Rows of a condition in SQL.
+    """The rows that fulfil a condition in SQL.
 
     Raises:
         OSError: a file cannot be read.
     """
-    return [_row(record) for record in _found(table, f"SELECT * FROM cuts WHERE {condition}").to_pylist()]
+    return [_row(record) for record in _queried(table, f"SELECT * FROM cuts WHERE {condition}").to_pylist()]
 
 
-def _found(table: DeltaTable, sql: str) -> pa.Table:
-    """What a SELECT finds.
+def _queried(table: DeltaTable, sql: str) -> pa.Table:
+    """The result of a SELECT.
 
     Not through Arrow's own scanner: a thread of its pool that still lives when Python ends may
     abort a program that has given its answer (apache/arrow#34314).
@@ -252,12 +252,12 @@ def _entry(entry: dict[str, Any]) -> TableEntry:
         return TableEntry(**entry)
     shapes = tuple(CopyShape(**shape) for shape in found["shapes"])
     partitions = tuple(CopyRange(**part) for part in found["partitions"])
-    return TableEntry(**(entry | {"copy_from": CopyFrom(entry["topic"], shapes, partitions, shapes_at_end)}))
+    return TableEntry(**(entry | {"copy_from": PendingCopy(entry["topic"], shapes, partitions, shapes_at_end)}))
 
 
 def record_of(row: CutRow) -> dict[str, Any]:
-    """A row as ``SCHEMA`` has it. That a copy has ended is a column of its own: code that does not know of it, and
-    would wait for the end, refuses the manifest."""
+    """A row as a record of ``SCHEMA``. ``shapes_at_end`` is a column of its own, so that older code, which would wait
+    for the end of such a copy, refuses the manifest."""
     record = asdict(row)
     for of, entry in zip(record["tables"], row.tables, strict=True):
         of["shapes_at_end"] = None if entry.copy_from is None else entry.copy_from.shapes_at_end

@@ -53,14 +53,14 @@ def newest_cut_json(row: CutRow) -> str:
 
 
 class NewestCutFile:
-    """The file of one lake. That it cannot be written is said once, and harms nobody else."""
+    """The file of one lake. A failed write is logged once, and stops nothing."""
 
     def __init__(self, lake: str, storage_options: dict[str, str]) -> None:
         self._lake, self._storage_options = lake.rstrip("/"), storage_options
         self._is_failing = False
 
     def write(self, row: CutRow) -> None:
-        """Replace it."""
+        """Replace the file."""
         try:
             self._replace(newest_cut_json(row).encode())
             self._is_failing = False
@@ -77,7 +77,7 @@ class NewestCutFile:
             replace_file(file, content, mode=0o644)  # for readers of any user
 
     def remove(self) -> None:
-        """Of a lake that begins: what it says would be of another one.
+        """Delete the file where a lake begins: it would be of an earlier lake.
 
         Raises:
             DeltaError, OSError: it may still be there.
@@ -92,7 +92,7 @@ class NewestCutFile:
             return
 
     def _local_file(self) -> Path | None:
-        """None on an object store."""
+        """The file's path; None on an object store."""
         folder = local_folder(self._lake)
         return None if folder is None else folder / NEWEST_CUT_FILE
 

@@ -77,7 +77,7 @@ def _no_moment(at: object) -> OperatorError:
 
 
 def _with_zone(time: datetime) -> datetime:
-    """A time without one would be another moment on each machine."""
+    """The time, refused without a zone: it would be another moment on each machine."""
     if time.tzinfo is None:
         raise ValueError("no time zone")
     return time

@@ -21,26 +21,26 @@ from walbridge.spark_consumer.delta.manifest.manifest_reader import CUTS_TABLE
 
 STATUS_FOLDER = "_status"
 _IMPATIENT = {"timeout": f"{WRITE_S:g}s", "connect_timeout": f"{WRITE_S:g}s", "max_retries": "0"}
-"""Of an object store. Its calls keep Python's lock: while one waits, no other thread goes on and no signal is heard."""
+"""Timeouts for an object store. Its calls hold the GIL: while one waits, no other thread runs and no signal is seen."""
 
 
 class LakeStatus:
-    """Of one pipeline's job: a lake that is another pipeline's has files of its own for each."""
+    """The run records of one pipeline's job. Each pipeline has its own files, also in a lake that is another's."""
 
     def __init__(self, settings: Settings) -> None:
         self._lake, self._pipeline = settings.lake.path.rstrip("/"), settings.name
         self._options = flatten(settings.lake.storage_options) | _IMPATIENT
 
     def read(self) -> tuple[Run | None, Run | None]:
-        """The newest that says that it runs, and the newest of an end.
+        """The newest record of a running job, and the newest of an end.
 
         Raises:
-            RetryableError: whether there is one cannot be seen.
+            RetryableError: the lake cannot be read.
         """
         return self._read(RUN), self._read(END)
 
     def write(self, records: Mapping[str, Run]) -> None:
-        """Durable when it returns.
+        """Write records by kind; they are durable when this returns.
 
         Raises:
             RetryableError: there is no lake yet.
@@ -75,5 +75,5 @@ class LakeStatus:
         replace_file(folder / path, text, mode=0o644)  # whoever reads the lake may see why its job stopped
 
     def _folder(self) -> Path | None:
-        """None: an object store."""
+        """The lake's folder; None on an object store."""
         return local_folder(self._lake)

@@ -35,9 +35,9 @@ from walbridge.spark_consumer.plan.kept_cuts import Retention, dropped
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 
 FILE_BYTES = 4 * 2**20
-"""Files of the manifest grow to this and are then left alone, so that compaction stays cheap."""
+"""The manifest's files are compacted up to this size, so that compaction stays cheap."""
 _LOG_RETENTION = timedelta(hours=3)
-"""Nobody reads old versions of the manifest itself, but for ``named_versions``: its rows are its history."""
+"""Old versions of the manifest are read by ``named_versions`` alone, since its rows are its history."""
 _HOURS = int(_LOG_RETENTION.total_seconds()) // 3600
 _PROPERTIES = {
     "delta.logRetentionDuration": f"interval {_HOURS} hours",
@@ -45,7 +45,7 @@ _PROPERTIES = {
     "delta.appendOnly": "false",
 }
 RANGES_MAX = 200
-"""Of rows that one call drops. A manifest of which no row was dropped for days is thinned in several."""
+"""Ranges of rows that one call drops at most; after days without thinning several calls are needed."""
 _WITHOUT_RETRY = CommitProperties(max_commit_retries=0)
 
 
@@ -86,7 +86,7 @@ class Manifest:
         return rows[0] if rows else None
 
     def newest_published(self, lsn: int | None = None) -> CutRow | None:
-        """What readers take now, or what they would take at an LSN."""
+        """The newest published row, or the newest that ends at or before an LSN."""
         return newest_published(self._table, lsn)
 
     def oldest_written_at(self) -> datetime | None:
@@ -141,7 +141,8 @@ class Manifest:
         return named_versions(self._table, path, self._storage_options)
 
     def heads(self, path: str) -> set[int]:
-        """Versions of a table that a plan begins at, or that readers take now."""
+        """Versions of a table that the newest row names, from which a plan starts, and those of the newest published
+        row."""
         rows = self.newest(), self.newest_published()
         entries = [entry for row in rows if row is not None for entry in row.tables]
         return {entry.version for entry in entries if entry.path == path and entry.version is not None}
@@ -155,7 +156,7 @@ class Manifest:
         }
 
     def named_paths(self, since: datetime) -> set[str]:
-        """Paths of all tables that have such a version."""
+        """Paths of all tables of which a row names a version, or named one at ``since``."""
         return {path for table in self._now_and_at(since) for path in named_paths(table, self._storage_options)}
 
     def _now_and_at(self, since: datetime) -> list[DeltaTable]:
@@ -167,7 +168,7 @@ class Manifest:
         return [self._table, before]
 
     def vacuum(self) -> None:
-        """Delete the files that compactions replaced: every reader opens the manifest anew."""
+        """Delete files that compactions replaced. No reader needs them, since each opens the newest version."""
         if _PROPERTIES.items() - self._table.metadata().configuration.items():  # an older version of walbridge made it
             with self._fenced():
                 self._table.alter.set_table_properties(_PROPERTIES, commit_properties=_WITHOUT_RETRY)

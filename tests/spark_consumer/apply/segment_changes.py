@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.world import Row, plain, texts
-from walbridge.spark_consumer.apply.changes import Changes
+from walbridge.spark_consumer.apply.changes import SegmentChanges
 from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
 from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.table import LakeTable
@@ -33,7 +33,7 @@ class Rows:
     by_key: Sequence[pa.Table] = ()
     by_chain: Sequence[pa.Table] = ()
     net: Sequence[pa.Table] = field(default=())
-    is_whole: ClassVar[bool] = False
+    has_no_large_values: ClassVar[bool] = False
 
     def folded_by_key(self, _schema: pa.Schema) -> Iterator[pa.Table]:
         return iter(self.by_key)
@@ -45,8 +45,8 @@ class Rows:
         return iter(self.net)
 
 
-def changes(table: LakeTable, rows: Rows, shape: TableShape, part: Segment) -> Changes:
-    return Changes(table, rows, shape, part, COMMIT)  # type: ignore[arg-type]
+def changes(table: LakeTable, rows: Rows, shape: TableShape, part: Segment) -> SegmentChanges:
+    return SegmentChanges(table, rows, shape, part, COMMIT)  # type: ignore[arg-type]
 
 
 def row_schema(shape: TableShape) -> pa.Schema:

@@ -94,7 +94,7 @@ def test_rows_are_updated_deleted_and_added_by_newer_events(lake: Path, appliers
         event("u", 0, lsn=0x900, id=4, body="old", n=9),
     ]
 
-    head = changed(None, lake, base, *changes, tells_all=False, appliers=appliers)
+    head = changed(None, lake, base, *changes, source_sends_all=False, appliers=appliers)
 
     assert rows(lake, head) == [[1, "b1", 7], [3, "it's", 8], [4, "b4", 0], [5, None, 4]]
     assert engines(lake, head) == [appliers.setting]

@@ -52,7 +52,7 @@ def test_older_position_never_overwrites_a_newer_one(spark: SparkSession | None,
     with pytest.raises(OperatorError, match="did not hold what the source changed"):
         changed(spark, lake, head, old, removed, to_cut=3)
 
-    head = changed(spark, lake, head, old, removed, to_cut=4, tells_all=False)
+    head = changed(spark, lake, head, old, removed, to_cut=4, source_sends_all=False)
     assert [row["n"] for row in head_rows(lake, head)] == [2]
 
 

@@ -58,7 +58,7 @@ def test_each_row_that_goes_takes_exactly_one_of_its_equals(lake: Path, seed: in
     table = table_of(lake, shape, held)
     slices = [netted(shape, [each for each in some if each[1]]) for some in (net[:3], net[3:])]
 
-    changes(table, Rows(net=slices), shape, segment()).net()
+    changes(table, Rows(net=slices), shape, segment()).apply_row_deltas()
 
     expected = before.copy()
     for row, count in net:
@@ -74,7 +74,7 @@ def test_rows_that_go_more_often_than_they_are_there_stop_the_job(lake: Path, he
     rows = Rows(net=[netted(shape, [({"n": 1}, -2), ({"n": 2}, -2)])])
 
     with pytest.raises(OperatorError, match=r"table public\.bag loses 1 different rows that the lake does not hold"):
-        changes(table, rows, shape, segment()).net()
+        changes(table, rows, shape, segment()).apply_row_deltas()
     assert table.version == 1
 
 
@@ -83,9 +83,9 @@ def test_rows_that_are_gained_are_there_as_often_and_what_was_before_a_truncate_
     table = table_of(lake, shape, [{"n": 1}])
     gained = Rows(net=[netted(shape, [({"n": 2}, 3)])])
 
-    changes(table, gained, shape, segment()).net()
+    changes(table, gained, shape, segment()).apply_row_deltas()
     assert sorted(table.query("SELECT n FROM target").read_all().column(0).to_pylist()) == [1, 2, 2, 2]
-    changes(table, gained, shape, segment(empties=True)).net()
+    changes(table, gained, shape, segment(empties=True)).apply_row_deltas()
     assert table.query("SELECT n FROM target").read_all().column(0).to_pylist() == [2, 2, 2]
 
 
@@ -95,4 +95,4 @@ def test_rows_that_go_from_an_emptied_table_stop_the_job(lake: Path) -> None:
     table = table_of(lake, shape, [{"n": 1}])
 
     with pytest.raises(OperatorError, match="loses 1 different rows"):
-        changes(table, Rows(net=[netted(shape, [({"n": 1}, -1)])]), shape, segment(empties=True)).net()
+        changes(table, Rows(net=[netted(shape, [({"n": 1}, -1)])]), shape, segment(empties=True)).apply_row_deltas()

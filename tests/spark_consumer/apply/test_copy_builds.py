@@ -12,12 +12,12 @@ import pytest
 from tests.spark_consumer.events import column, plan_of, relation, table_plan
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.apply.copy_builds import POOL, BuildCancelled, CopyBuild
-from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
+from walbridge.spark_consumer.plan.pending_copy import CopyShape, PendingCopy
 from walbridge.spark_consumer.plan.plan import TableHead
 
 OF = relation([column("id", "int4", is_key=True)])
 HEAD = TableHead(OF.table.relation_id, OF.topic, "public/t", 0, OF.schema_id, "current")
-COPY = CopyFrom(OF.topic, (CopyShape(500, -1, OF.schema_id),)).ended()
+COPY = PendingCopy(OF.topic, (CopyShape(500, -1, OF.schema_id),)).ended()
 WAIT_S = 60.0
 
 

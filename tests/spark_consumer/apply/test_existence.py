@@ -156,10 +156,10 @@ def test_a_source_that_does_not_tell_all_changes_may_change_any_row(lake: Path) 
     """Rows that came to it by replication, and are not told, are updated where they were not known."""
     base = copied(None, lake, ITEMS, {"id": 1, "n": 1})
 
-    head = changed(None, lake, base, u(9, 0, n=9), d(8, 1), tells_all=False)
+    head = changed(None, lake, base, u(9, 0, n=9), d(8, 1), source_sends_all=False)
     assert rows(lake, head) == [(1, 1), (9, 9)]
 
-    later = changed(None, lake, head, c(1, 0, n=7, lsn=LSN + 8), to_cut=3, tells_all=False)
+    later = changed(None, lake, head, c(1, 0, n=7, lsn=LSN + 8), to_cut=3, source_sends_all=False)
     assert rows(lake, later) == [(1, 7), (9, 9)]
 
 

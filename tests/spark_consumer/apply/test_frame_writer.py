@@ -38,7 +38,7 @@ KEYLESS = relation([column("body")], identity="n")
 @pytest.fixture(autouse=True)
 def _large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each segment is, of two records or more."""
-    monkeypatch.setattr(change_reader, "FEW", Volume())
+    monkeypatch.setattr(change_reader, "LOCAL_FOLD_MAX", Volume())
     monkeypatch.setattr(slices, "SLICE_ROWS_MAX", 1)
     monkeypatch.setattr(segment_rows, "ONE_TASK_ROWS_MAX", 1)
 
@@ -74,12 +74,12 @@ def test_executors_write_what_is_more_than_the_driver_takes(spark: SparkSession)
     million = Volume(1_000_000, 2**20)
 
     def chosen(volume: Volume) -> list[str]:
-        return [name for name in ("local", "auto", "spark") if Appliers(name, spark).write_frame(volume)]
+        return [name for name in ("local", "auto", "spark") if Appliers(name, spark).writes_by_executors(volume)]
 
     assert chosen(Volume(1, 1)) == []
     assert chosen(million) == ["spark"]
     assert chosen(million + Volume(1)) == chosen(Volume(2, 300 * 2**20)) == ["auto", "spark"]
-    assert not Appliers("auto").write_frame(million + million)
+    assert not Appliers("auto").writes_by_executors(million + million)
 
 
 def test_executors_of_a_cluster_write_what_is_large_of_one_plan(spark: SparkSession) -> None:
@@ -87,11 +87,11 @@ def test_executors_of_a_cluster_write_what_is_large_of_one_plan(spark: SparkSess
     whole_plan = Settings(name="p", lake={"path": "lake"}).lake.plan_rows_max  # type: ignore[arg-type]
     cluster = Appliers("auto", spark, on_cluster=True)
 
-    assert cluster.write_frame(Volume(whole_plan, 200 * whole_plan))
-    assert cluster.write_frame(Volume(2, 65 * 2**20))
-    assert not cluster.write_frame(Volume(200_000, 64 * 2**20))
-    assert not Appliers("auto", spark).write_frame(Volume(whole_plan, 200 * whole_plan))
-    assert not Appliers("local", spark, on_cluster=True).write_frame(Volume(whole_plan, 200 * whole_plan))
+    assert cluster.writes_by_executors(Volume(whole_plan, 200 * whole_plan))
+    assert cluster.writes_by_executors(Volume(2, 65 * 2**20))
+    assert not cluster.writes_by_executors(Volume(200_000, 64 * 2**20))
+    assert not Appliers("auto", spark).writes_by_executors(Volume(whole_plan, 200 * whole_plan))
+    assert not Appliers("local", spark, on_cluster=True).writes_by_executors(Volume(whole_plan, 200 * whole_plan))
 
 
 def test_what_executors_write_is_told_once_a_table_with_its_figures(spark: SparkSession, lake: Path) -> None:
@@ -233,7 +233,7 @@ def test_commit_of_another_program_between_those_of_a_copy_is_undone(
     """I5: rows that are added behind it take nobody's place."""
     base = None if is_new else copied(spark, lake, ITEMS, executors, {"id": 3}, {"id": 4})
     rivals.append(Commit(plan=None))
-    part = table_plan(ITEMS, base, [Segment(0, ITEMS.schema_id, None, None, empties=True, copies=True)])
+    part = table_plan(ITEMS, base, [Segment(0, ITEMS.schema_id, None, None, empties=True, is_copied=True)])
     log = copies(ITEMS, {"id": 1}, {"id": 2})
 
     heads = [applied(spark, lake, log, part, [ITEMS], to_cut=2, appliers=executors) for _ in range(2)]

@@ -32,7 +32,7 @@ Lose = Callable[[str], None]
 @pytest.fixture(autouse=True)
 def _large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each segment of two records is, and each table for a merge."""
-    monkeypatch.setattr(change_reader, "FEW", Volume())
+    monkeypatch.setattr(change_reader, "LOCAL_FOLD_MAX", Volume())
     monkeypatch.setattr(slices, "SLICE_ROWS_MAX", 1)
     monkeypatch.setattr(segment_rows, "ONE_TASK_ROWS_MAX", 1)
     monkeypatch.setattr(appliers_module, "DRIVER_MAX", Volume(1, 1))
@@ -43,16 +43,16 @@ def _large(monkeypatch: pytest.MonkeyPatch) -> None:
 def lose(monkeypatch: pytest.MonkeyPatch) -> Lose:
     """Have what the next commit of executors writes on another disk: each file whose name ends so."""
     endings: list[str] = []
-    follow = LakeTable.follow
+    advance_over = LakeTable.advance_over
 
     def with_loss(table: LakeTable, *rest: Any) -> None:
         lost = [file for ending in endings for file in _newest_files(Path(table.uri), ending)]
         for file in lost:
             file.unlink()
             endings.clear()
-        follow(table, *rest)
+        advance_over(table, *rest)
 
-    monkeypatch.setattr(LakeTable, "follow", with_loss)
+    monkeypatch.setattr(LakeTable, "advance_over", with_loss)
     return endings.append
 
 

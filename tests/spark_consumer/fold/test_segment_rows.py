@@ -56,7 +56,7 @@ def test_slices_hold_each_row_once(spark: SparkSession) -> None:
     rows = by_spark(spark, updates())
     last = sorted([*range(40, 60), *range(20, 40)])
 
-    assert column_of(rows.as_they_are(pa.schema([])), 1) == list(range(ROWS))
+    assert column_of(rows.unfolded(pa.schema([])), 1) == list(range(ROWS))
     assert column_of(rows.folded_by_key(pa.schema([])), 1) == last
     assert column_of(rows.folded_by_chain(pa.schema([])), 1) == last
 
@@ -80,7 +80,7 @@ def test_rows_that_were_copied_at_one_position_are_spread_over_the_slices(spark:
     keyed, schema = by_spark(spark, items), pa.schema([])
 
     for found in (
-        keyed.held_by_key(keyed.frame_by_key(), schema),
+        keyed.persisted_by_key(keyed.frame_by_key(), schema),
         keyed.folded_by_chain(schema),
         by_spark(spark, bag).row_deltas(schema),
     ):
@@ -96,9 +96,9 @@ def test_each_slice_that_is_handed_over_is_progress(spark: SparkSession) -> None
     whole = by_spark(spark, updates())
     rows = replace(whole, records=replace(whole.records, on_slice=lambda: beats.append(1)))
 
-    handed_over = len(list(rows.as_they_are(pa.schema([]))))
+    to_driver = len(list(rows.unfolded(pa.schema([]))))
 
-    assert len(beats) == handed_over > 1
+    assert len(beats) == to_driver > 1
 
 
 def test_keys_with_texts_are_folded_by_spark_though_they_are_few(spark: SparkSession) -> None:

@@ -21,7 +21,7 @@ from tests.wait import wait_until
 from walbridge.runtime.monitoring.health import Pulse
 from walbridge.spark_consumer import plan_runner
 from walbridge.spark_consumer.jvm import spark_progress
-from walbridge.spark_consumer.jvm.spark_progress import SparkProgress, hearing
+from walbridge.spark_consumer.jvm.spark_progress import SparkProgress, reporting_progress
 from walbridge.spark_consumer.plan.plan import Plan
 
 ROWS = 100_000
@@ -115,7 +115,7 @@ def test_each_move_is_told_once_while_the_block_lasts(monkeypatch: pytest.Monkey
             is_done.set()
         return bool(found)
 
-    with hearing(has_moved, lambda: told.append(1)):
+    with reporting_progress(has_moved, lambda: told.append(1)):
         assert is_done.wait(60)
 
     assert told == [1, 1]
@@ -131,7 +131,7 @@ def test_block_ends_though_a_question_is_never_answered(monkeypatch: pytest.Monk
         is_asked.set()
         return answer.wait()
 
-    with hearing(has_moved, lambda: told.append(1)):
+    with reporting_progress(has_moved, lambda: told.append(1)):
         assert is_asked.wait(60)
     answer.set()
     wait_until(lambda: "spark-progress" not in [thread.name for thread in threading.enumerate()], "the thread to end")

@@ -78,7 +78,7 @@ def test_tables_of_few_records_come_to_the_driver_and_others_do_not(
     log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I9."""
-    monkeypatch.setattr(change_reader, "FEW", Volume(rows=3, bytes=1_000))
+    monkeypatch.setattr(change_reader, "LOCAL_FOLD_MAX", Volume(rows=3, bytes=1_000))
     few, many, large = (
         writer.relation(name, COLUMNS, relation_id=n) for n, name in enumerate(("few", "many", "large"), 1)
     )
@@ -115,7 +115,7 @@ def test_records_that_are_here_make_the_frame_that_kafka_would(
             return of_table.fetched is not None, frame.schema, sorted(frame.collect(), key=str)
 
     here = found()
-    monkeypatch.setattr(change_reader, "FEW", Volume())
+    monkeypatch.setattr(change_reader, "LOCAL_FOLD_MAX", Volume())
     away = found()
     assert (here[0], away[0]) == (True, False)
     assert here[1:] == away[1:]
@@ -126,7 +126,7 @@ def test_the_driver_holds_no_more_than_it_may_of_all_tables(
 ) -> None:
     """I9."""
     monkeypatch.setattr(change_reader, "FETCHED_MAX", Volume(rows=5, bytes=2**20))
-    monkeypatch.setattr(change_reader, "FEW", Volume(rows=3, bytes=2**20))
+    monkeypatch.setattr(change_reader, "LOCAL_FOLD_MAX", Volume(rows=3, bytes=2**20))
     tables = [writer.relation(f"t{n}", COLUMNS, relation_id=n) for n in range(1, 5)]
     cut = writer.copy([(table, [{"id": 1}, {"id": 2}]) for table in tables])
 
@@ -136,12 +136,12 @@ def test_the_driver_holds_no_more_than_it_may_of_all_tables(
     assert any(found is not None for found in fetched)
 
 
-@pytest.mark.parametrize("few", [change_reader.FEW, Volume()], ids=["driver", "spark"])
+@pytest.mark.parametrize("few", [change_reader.LOCAL_FOLD_MAX, Volume()], ids=["driver", "spark"])
 def test_large_values_come_one_at_a_time_and_never_to_spark(
     log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch, few: Volume
 ) -> None:
     """I9: in any order of partitions and offsets, behind compression, beside small ones of the same batch."""
-    monkeypatch.setattr(change_reader, "FEW", few)
+    monkeypatch.setattr(change_reader, "LOCAL_FOLD_MAX", few)
     monkeypatch.setattr(change_reader, "LARGE_BYTES", 1_000)
     table = writer.relation("t", COLUMNS, relation_id=1, partitions=2)
     rows = [{"id": i, "v": str(i) * (2_000 * i if i % 3 == 0 else 1)} for i in range(1, 20)]

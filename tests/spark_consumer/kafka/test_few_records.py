@@ -92,7 +92,7 @@ def test_any_ranges_are_read_as_spark_reads_them(
         for place in draw.sample(places, draw.randint(1, len(places))):
             start, end = sorted(draw.sample(range(ends[place] + 1), 2))
             ranges[place] = start, end
-        found = log.few(ranges, ANY_SIZE)
+        found = log.fetch_few(ranges, ANY_SIZE)
 
         assert found is not None
         assert found.schema == SIZED_RECORD
@@ -109,13 +109,13 @@ def test_one_larger_value_leaves_all_to_spark_and_the_next_plan_is_read(log: Kaf
     place = written(writer)[1].topic, 0
     ranges = {place: (0, log.ends([place])[place])}
 
-    assert log.few(ranges, 100) is None
-    found = log.few(ranges, ANY_SIZE)
+    assert log.fetch_few(ranges, 100) is None
+    found = log.fetch_few(ranges, ANY_SIZE)
     assert found is not None
     assert found.num_rows == 8
 
 
-@pytest.mark.parametrize("attribute", ["POLL_BYTES_MAX", "_TOLD"])
+@pytest.mark.parametrize("attribute", ["POLL_BYTES_MAX", "_HEADER"])
 def test_poll_that_is_larger_or_told_in_other_words_is_left_to_spark(
     log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch, attribute: str
 ) -> None:
@@ -123,7 +123,7 @@ def test_poll_that_is_larger_or_told_in_other_words_is_left_to_spark(
     place = written(writer)[1].topic, 0
     monkeypatch.setattr(few_records, attribute, 100 if attribute == "POLL_BYTES_MAX" else re.compile(b"no such text"))
 
-    assert log.few({place: (0, log.ends([place])[place])}, ANY_SIZE) is None
+    assert log.fetch_few({place: (0, log.ends([place])[place])}, ANY_SIZE) is None
 
 
 def test_records_that_go_while_they_are_read_are_never_passed_over(
@@ -136,7 +136,7 @@ def test_records_that_go_while_they_are_read_are_never_passed_over(
     admin.delete_records([TopicPartition(*place, 3)])[TopicPartition(*place)].result(30)
 
     with pytest.raises(RetryableError, match="records went while they were read"):
-        log.few({place: (0, end)}, ANY_SIZE)
+        log.fetch_few({place: (0, end)}, ANY_SIZE)
 
 
 def test_broker_that_sends_nothing_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,10 @@ from walbridge.spark_consumer.kafka.slices import (
     SLICE_BYTES_MAX,
     SLICE_ROWS_MAX,
     Volume,
-    held,
     in_slice,
+    persisted,
     slices_of,
-    slices_of_held,
+    slices_of_persisted,
 )
 
 VOLUMES = st.builds(Volume, st.integers(0, 10 * SLICE_ROWS_MAX), st.integers(0, 10 * SLICE_BYTES_MAX))
@@ -79,14 +79,14 @@ def rows_read_from_memory(spark: SparkSession, before: list[int]) -> int:
     return total
 
 
-@pytest.mark.parametrize("is_held", [False, True])
-def test_many_slices_do_not_each_read_all_rows(spark: SparkSession, is_held: bool) -> None:
+@pytest.mark.parametrize("is_in_memory", [False, True])
+def test_many_slices_do_not_each_read_all_rows(spark: SparkSession, is_in_memory: bool) -> None:
     slices, rows = 4 * GATHERED_FROM, 2_000
     volume, frame = Volume(rows=slices * SLICE_ROWS_MAX), spark.range(rows)
     before = executions(spark)
-    if is_held:
-        with held(frame) as some:
-            found = list(slices_of_held(some, F.col("id"), volume))
+    if is_in_memory:
+        with persisted(frame) as some:
+            found = list(slices_of_persisted(some, F.col("id"), volume))
     else:
         found = list(slices_of(frame, F.col("id"), volume))
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.spark_consumer.plan.cuts import HEAD, at, changes, cut, numbered, part
 from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange, TableChanges
-from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyRange, CopyShape, begins_beside
+from walbridge.spark_consumer.plan.pending_copy import CopyRange, CopyShape, PendingCopy, begins_copy_beside
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, Segment, TableHead, make_plan, take_cuts
 
 BEGIN = Barrier("copy_begin", at(500, -1), "v1")
@@ -15,13 +15,13 @@ END = Barrier("copy_end", at(700, -1))
 TRUNCATE = Barrier("truncate", at(600, 2))
 ALTERED = Barrier("shape", at(610, 1), "v2")
 DROPPED = Barrier("dropped", at(690))
-GOES_ON = CopyFrom("p.a", (CopyShape(500, -1, "v1"),), (CopyRange(0, 10, 14, 3),))
+GOES_ON = PendingCopy("p.a", (CopyShape(500, -1, "v1"),), (CopyRange(0, 10, 14, 3),))
 
 
 def plan(
     *tables: TableChanges,
     base: TableHead | None = HEAD,
-    copy: CopyFrom | None = None,
+    copy: PendingCopy | None = None,
     parts: Sequence[PartitionRange] = (part(20, 25),),
 ) -> Plan:
     """A plan of one cut."""
@@ -33,7 +33,7 @@ def test_a_first_copy_is_remembered_from_its_cut_on_and_has_no_part_in_the_plan(
     found = plan(changes(BEGIN, rows=5), base=None)
 
     assert (found.tables, found.ranges) == ((), {})
-    assert found.copies == {1: CopyFrom("p.a", GOES_ON.shapes, (CopyRange(0, 20, 25, 5),))}
+    assert found.copies == {1: PendingCopy("p.a", GOES_ON.shapes, (CopyRange(0, 20, 25, 5),))}
 
 
 def test_records_of_a_copy_are_counted_until_it_ends() -> None:
@@ -46,7 +46,7 @@ def test_records_of_a_copy_are_counted_until_it_ends() -> None:
 def test_a_table_that_was_current_is_fed_without_the_rows_of_its_copy() -> None:
     for of_plan in (plan(changes(BEGIN, rows=5)), plan(changes(rows=5), copy=GOES_ON)):
         (table,) = of_plan.tables
-        assert (table.segments, table.state) == ((Segment(0, "v1", None, None, fed=True),), "current")
+        assert (table.segments, table.state) == ((Segment(0, "v1", None, None, ignores_copied_rows=True),), "current")
         assert of_plan.ranges == {("p.a", 0): part(20, 25)}
 
 
@@ -72,7 +72,7 @@ def test_a_copy_with_two_shapes_is_two_segments_of_which_the_first_may_lack_valu
     found = plan(changes(replace(ALTERED, position=at(610, -1)), END), copy=GOES_ON)
 
     assert found.tables[0].segments == (
-        Segment(0, "v1", at(500, -1), at(610, 0), empties=True, unfinished=True),
+        Segment(0, "v1", at(500, -1), at(610, 0), empties=True, copy_goes_on=True),
         Segment(1, "v2", at(610, -1), None),
     )
 
@@ -89,13 +89,13 @@ def test_shapes_are_remembered_over_plans_unless_they_are_no_change() -> None:
 def test_what_was_copied_before_a_truncate_is_void() -> None:
     found = plan(changes(TRUNCATE, rows=5), base=None, copy=GOES_ON)
 
-    assert found.copies[1] == CopyFrom("p.a", (CopyShape(600, 2, "v1"),), (CopyRange(0, 20, 25, 5),))
+    assert found.copies[1] == PendingCopy("p.a", (CopyShape(600, 2, "v1"),), (CopyRange(0, 20, 25, 5),))
 
 
 def test_a_copy_that_begins_anew_is_read_from_there() -> None:
     found = plan(changes(replace(BEGIN, position=at(650, -1)), rows=5), base=None, copy=GOES_ON)
 
-    assert found.copies[1] == CopyFrom("p.a", (CopyShape(650, -1, "v1"),), (CopyRange(0, 20, 25, 5),))
+    assert found.copies[1] == PendingCopy("p.a", (CopyShape(650, -1, "v1"),), (CopyRange(0, 20, 25, 5),))
 
 
 def test_a_table_that_is_left_inside_of_its_copy_is_copied_no_more() -> None:
@@ -153,13 +153,13 @@ def test_a_copy_beside_the_stream_is_told_from_the_first_copy_of_earlier_version
     of, positions, expected = CUTS[case]
     barriers = [Barrier(kind, position) for kind, position in zip(("copy_begin", "copy_end"), positions, strict=False)]
 
-    assert begins_beside(barriers[0], of, barriers) == expected
+    assert begins_copy_beside(barriers[0], of, barriers) == expected
 
 
 def test_no_other_barrier_begins_a_copy() -> None:
     of: Cut = cut()
 
-    assert not any(begins_beside(barrier, of, [barrier]) for barrier in (END, TRUNCATE, ALTERED, DROPPED))
+    assert not any(begins_copy_beside(barrier, of, [barrier]) for barrier in (END, TRUNCATE, ALTERED, DROPPED))
 
 
 def test_the_end_of_a_copy_that_was_lost_to_a_trouble_is_none_itself() -> None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from tests.spark_consumer.events import column, relation
 from walbridge.schemas.control.cut import Barrier, Cut, Epoch, TableChanges, chain_break
 from walbridge.schemas.position import Lsn, Position
-from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyRange, CopyShape
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
+from walbridge.spark_consumer.plan.pending_copy import CopyRange, CopyShape, PendingCopy
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead, make_plan
 
 EPOCH = Epoch("7", 1, "s", 0x1000)
@@ -25,17 +25,17 @@ def head(relation_id: int, version: int = 1, state: str = "current") -> TableHea
     return TableHead(relation_id, of.topic, f"public/{of.table.name}", version, of.schema_id, state)
 
 
-def copy(relation_id: int, lsn: int = 500) -> CopyFrom:
+def copy(relation_id: int, lsn: int = 500) -> PendingCopy:
     of = BY_ID[relation_id]
-    return CopyFrom(of.topic, (CopyShape(lsn, -1, of.schema_id),), (CopyRange(0, 3, 9, 4),))
+    return PendingCopy(of.topic, (CopyShape(lsn, -1, of.schema_id),), (CopyRange(0, 3, 9, 4),))
 
 
-def plan(to_cut: int, copies: Mapping[int, CopyFrom], *, epoch: Epoch = EPOCH, complete: bool = True) -> Plan:
+def plan(to_cut: int, copies: Mapping[int, PendingCopy], *, epoch: Epoch = EPOCH, complete: bool = True) -> Plan:
     return Plan(epoch, to_cut, to_cut, 1000 * to_cut, None, complete, 0, 2 * to_cut, {}, (), copies)
 
 
 def row_after(state: LakeState, done: Plan, *heads: TableHead) -> CutRow:
-    return state.applied(done, heads, RELATIONS)
+    return state.applied_row(done, heads, RELATIONS)
 
 
 def lake_with(*heads: TableHead) -> LakeState:
@@ -148,7 +148,7 @@ def test_a_copy_does_not_outlive_its_epoch() -> None:
 
 def test_cuts_that_leave_no_row_are_remembered_with_their_copies() -> None:
     """I7: what a copy's records are counted by."""
-    state = lake_with(head(2)).passed(plan(2, {1: copy(1)}, complete=False), RELATIONS)
+    state = lake_with(head(2)).after_empty_plan(plan(2, {1: copy(1)}, complete=False), RELATIONS)
 
     assert state.copies(EPOCH) == {1: copy(1)}
     assert state.heads(EPOCH) == lake_with(head(2)).heads(EPOCH)
@@ -164,7 +164,7 @@ def test_an_epoch_that_begins_without_a_copy_leaves_each_table_as_it_is_and_call
     gone = TableChanges(1, A.topic, (), 0, (Barrier("dropped", Position(Lsn(0x500), -1)),))
     before = LakeState.after("p", row_after(lake_with(head(1), head(2)), plan(2, {1: copy(1), 4: copy(4)})))
 
-    state = before.entered(begins(NEXT, gone))
+    state = before.in_epoch_of(begins(NEXT, gone))
     row = row_after(state, replace(plan(1, {}, epoch=NEXT), end_lsn=0x500))
 
     assert chain_break(state.last_cut, begins()) is None
@@ -180,7 +180,7 @@ def test_an_epoch_that_begins_without_a_copy_leaves_each_table_as_it_is_and_call
 
 def test_a_table_of_the_epoch_before_is_current_once_its_copy_is_whole() -> None:
     """I8: its folder stays its own."""
-    state = lake_with(head(1), head(2)).entered(begins())
+    state = lake_with(head(1), head(2)).in_epoch_of(begins())
     begun = LakeState.after("p", row_after(state, plan(2, {1: copy(1, 0x510)}, epoch=NEXT)))
     assert {key: (e.state, e.copy_from) for key, e in begun.entries.items()} == {
         1: ("stale", copy(1, 0x510)),
@@ -195,7 +195,7 @@ def test_a_table_of_the_epoch_before_is_current_once_its_copy_is_whole() -> None
 
 
 def test_a_table_that_was_stale_before_the_epoch_began_is_so_since_then() -> None:
-    state = lake_with(head(1, state="stale"), head(2, state="quarantined")).entered(begins())
+    state = lake_with(head(1, state="stale"), head(2, state="quarantined")).in_epoch_of(begins())
     assert {key: e.state for key, e in state.entries.items()} == {1: "stale", 2: "quarantined"}
     assert {e.since for e in state.entries.values()} == {1000}
 
@@ -207,7 +207,7 @@ def test_half_a_first_copy_is_nothing_to_an_epoch_that_begins_without_one() -> N
     first = LakeState.after("p", row_after(lake_with(head(2)), half, head(1, state="copying")))
     assert {key: e.state for key, e in first.entries.items()} == {1: "copying", 2: SUPERSEDED}
 
-    state = first.entered(begins(NEXT._replace(consistent_point=0xA000)))
+    state = first.in_epoch_of(begins(NEXT._replace(consistent_point=0xA000)))
 
     assert {key: (e.state, e.since) for key, e in state.entries.items()} == {2: ("stale", 1000)}
 
@@ -217,17 +217,17 @@ def test_only_an_epoch_without_a_first_copy_is_entered_so() -> None:
     state = lake_with(head(1))
     begin = TableChanges(1, A.topic, (), 0, (Barrier("copy_begin", Position(Lsn(0x9000), -1), A.schema_id),))
 
-    assert state.entered(begins(EPOCH)) is state
-    assert state.entered(begins(NEXT, begin)) is state
-    assert state.entered(begins(NEXT, begin, complete=False)) is state
-    assert state.entered(replace(begins(), complete=False)) is state
-    assert LakeState("p").entered(begins()) == LakeState("p")
+    assert state.in_epoch_of(begins(EPOCH)) is state
+    assert state.in_epoch_of(begins(NEXT, begin)) is state
+    assert state.in_epoch_of(begins(NEXT, begin, complete=False)) is state
+    assert state.in_epoch_of(replace(begins(), complete=False)) is state
+    assert LakeState("p").in_epoch_of(begins()) == LakeState("p")
 
 
 def test_relation_ids_of_another_cluster_mean_other_tables() -> None:
     """I8: the copy of the table that has the topic takes the entry's place, whatever had its id before."""
     elsewhere = NEXT._replace(system_id="8")
-    state = lake_with(head(1), head(2)).entered(begins(elsewhere))
+    state = lake_with(head(1), head(2)).in_epoch_of(begins(elsewhere))
     assert {key: (e.relation_id, e.path) for key, e in state.entries.items()} == {
         -1: (-1, "public/a"),
         -2: (-2, "public/b"),
@@ -240,5 +240,5 @@ def test_relation_ids_of_another_cluster_mean_other_tables() -> None:
         -1: ("public/a", "stale", A.topic),
         1: ("public/b", "stale", B.topic),
     }
-    again = begun.entered(begins(NEXT))
+    again = begun.in_epoch_of(begins(NEXT))
     assert {e.path for e in again.entries.values()} == {"public/a", "public/b"}

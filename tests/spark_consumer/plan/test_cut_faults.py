@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.spark_consumer.plan.cuts import EPOCH, HEAD, changes, cut, numbered, part
 from walbridge.schemas.control.cut import Cut, PartitionRange
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
-from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
 from walbridge.spark_consumer.plan.cut_faults import cut_fault, topic_faults
+from walbridge.spark_consumer.plan.pending_copy import CopyShape, PendingCopy
 from walbridge.spark_consumer.plan.plan import make_plan
 
 FAULTY = {
@@ -39,7 +39,7 @@ def test_a_cut_that_does_not_fit_in_one_table_is_the_trouble_of_that_table(fault
     """I7: nothing of it is read, nor of a copy that it is a part of; in its copy's cuts each record counts."""
     beside = changes(rows=1, relation_id=2, topic="p.b")
     both = replace(faulty, tables=(*faulty.tables, beside), partitions=(*faulty.partitions, part(0, 1, "p.b")))
-    goes_on = CopyFrom("p.a", (CopyShape(50, -1, "v1"),))
+    goes_on = PendingCopy("p.a", (CopyShape(50, -1, "v1"),))
     other = replace(HEAD, relation_id=2, topic="p.b", path="public/b")
     assert cut_fault(cut(1), both) is None
 

@@ -20,7 +20,7 @@ def state() -> LakeState:
     """Table a was taken out, b goes on."""
     before = after(LakeState("p"), 1, LEFT, head(2))
     assert may_be_unpublished(before.entries) == {1}
-    return LakeState.after("p", before.republished(taken_out(before.entries, {1})))
+    return LakeState.after("p", before.row_at_same_lsn(taken_out(before.entries, {1})))
 
 
 def paths(of: LakeState) -> list[str]:
@@ -29,7 +29,7 @@ def paths(of: LakeState) -> list[str]:
 
 def test_row_that_takes_a_table_out_is_of_the_same_state_of_the_source() -> None:
     before = after(LakeState("p"), 1, LEFT, head(2))
-    row = before.republished(taken_out(before.entries, {1}))
+    row = before.row_at_same_lsn(taken_out(before.entries, {1}))
     assert (row.kind, row.sequence, row.epoch) == ("published", before.sequence + 1, str(EPOCH))
     assert (row.end_lsn, row.to_cut, row.next_offset) == (before.end_lsn, before.to_cut, before.next_offset)
     assert row.commit_time == before.committed_at
@@ -50,7 +50,7 @@ def test_folder_is_held_until_it_is_deleted(again: int) -> None:
     done = after(held, 2, TableHead(again, A.topic, "public/a_2", 0, BY_ID[again].schema_id, "current"))
     assert (paths(done), done.entries[again].path) == ([FOLDER], "public/a_2")
 
-    free = LakeState.after("p", held.republished(without_folders(held.entries, {FOLDER})))
+    free = LakeState.after("p", held.row_at_same_lsn(without_folders(held.entries, {FOLDER})))
     assert free.with_folders(plan(2, new), RELATIONS).tables[0].path == FOLDER
 
 
@@ -59,7 +59,7 @@ def test_folder_is_held_in_a_later_epoch_too(system_id: str) -> None:
     """Whether its tables are copied first, or beside the stream."""
     held, epoch = state(), NEXT._replace(system_id=system_id)
     assert paths(after(held, 1, head(2), epoch=epoch)) == [FOLDER]
-    entered = LakeState("p", entries={entry.relation_id: entry for entry in held._left_behind(epoch)})
+    entered = LakeState("p", entries={entry.relation_id: entry for entry in held._entries_in_new_epoch(epoch)})
     assert paths(entered) == [FOLDER]
     assert len(entered.entries) == len(held.entries)
 

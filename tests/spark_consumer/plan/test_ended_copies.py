@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tests.spark_consumer.plan.cuts import EPOCH, HEAD, at, changes, cut, numbered, part
 from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange, TableChanges
-from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyRange, CopyShape
 from walbridge.spark_consumer.plan.ended_copies import (
     Written,
     continues,
@@ -22,16 +21,17 @@ from walbridge.spark_consumer.plan.ended_copies import (
 )
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
+from walbridge.spark_consumer.plan.pending_copy import CopyRange, CopyShape, PendingCopy
 from walbridge.spark_consumer.plan.plan import Plan, Segment, TableHead, make_plan
 
 END = Barrier("copy_end", at(700, -1))
-GOES_ON = CopyFrom("p.a", (CopyShape(500, -1, "v1"),), (CopyRange(0, 10, 20, 9),))
+GOES_ON = PendingCopy("p.a", (CopyShape(500, -1, "v1"),), (CopyRange(0, 10, 20, 9),))
 ENDED = GOES_ON.ended()
 STALE = replace(HEAD, state="stale")
 
 
 def plan(
-    *tables: TableChanges, base: TableHead | None = None, copy: CopyFrom = GOES_ON, deferred_from: int = 9
+    *tables: TableChanges, base: TableHead | None = None, copy: PendingCopy = GOES_ON, deferred_from: int = 9
 ) -> Plan:
     heads = {} if base is None else {1: base}
     waits = [1] if base is not None and base.state == "stale" else []
@@ -39,7 +39,7 @@ def plan(
     return make_plan(numbered(of_cut), heads, {1: copy}, waits, deferred_from=deferred_from)
 
 
-def lake(copy: CopyFrom, version: int | None = None, to_cut: int = 7) -> LakeState:
+def lake(copy: PendingCopy, version: int | None = None, to_cut: int = 7) -> LakeState:
     state = "copying" if version is None else "stale"
     entry = TableEntry(1, "public", "a", "p.a", "public/a", version, "v1", state, 500, copy)
     return LakeState("p", 3, EPOCH, to_cut, 900, 14, {1: entry}, is_published=True)
@@ -81,7 +81,7 @@ def test_a_copy_that_was_left_is_applied_once_a_truncate_made_it_small() -> None
 def test_a_large_copy_is_still_left_behind_a_truncate() -> None:
     found = plan(changes(Barrier("truncate", at(800, 2)), rows=5), copy=ENDED, deferred_from=0)
 
-    assert found.copies == {1: CopyFrom("p.a", (CopyShape(800, 2, "v1"),), (CopyRange(0, 20, 25, 5),), 1)}
+    assert found.copies == {1: PendingCopy("p.a", (CopyShape(800, 2, "v1"),), (CopyRange(0, 20, 25, 5),), 1)}
 
 
 def test_a_table_that_leaves_or_is_copied_anew_has_no_ended_copy() -> None:
@@ -89,7 +89,7 @@ def test_a_table_that_leaves_or_is_copied_anew_has_no_ended_copy() -> None:
     begun = plan(changes(Barrier("copy_begin", at(800, -1), "v1"), rows=5), copy=ENDED)
 
     assert (dropped.tables, dropped.copies) == ((), {})
-    assert begun.copies == {1: CopyFrom("p.a", (CopyShape(800, -1, "v1"),), (CopyRange(0, 20, 25, 5),))}
+    assert begun.copies == {1: PendingCopy("p.a", (CopyShape(800, -1, "v1"),), (CopyRange(0, 20, 25, 5),))}
 
 
 def test_those_of_fewest_records_are_written_first() -> None:
@@ -106,12 +106,14 @@ def test_those_of_fewest_records_are_written_first() -> None:
 
 def test_rows_may_come_again_in_the_next_shape_of_a_copy_and_in_none_behind_its_end() -> None:
     """I6: as in a plan in which it ends."""
-    copy = CopyFrom("p.a", (*GOES_ON.shapes, CopyShape(600, -1, "v2"), CopyShape(800, 1, "v3")), GOES_ON.partitions, 2)
+    copy = PendingCopy(
+        "p.a", (*GOES_ON.shapes, CopyShape(600, -1, "v2"), CopyShape(800, 1, "v3")), GOES_ON.partitions, 2
+    )
     found = plan_of_copy(lake(copy, version=5), 1, 40)
     (table,) = found.tables
 
     assert table.segments == (
-        Segment(0, "v1", at(500, -1), at(600, 0), empties=True, unfinished=True),
+        Segment(0, "v1", at(500, -1), at(600, 0), empties=True, copy_goes_on=True),
         Segment(1, "v2", at(600, -1), at(800, 1)),
         Segment(2, "v3", at(800, 1), None),
     )
@@ -151,7 +153,7 @@ def test_what_came_behind_is_read_from_where_the_written_part_ends() -> None:
         replace(ENDED, partitions=()),
     ],
 )
-def test_what_was_written_is_void_where_the_copy_is_another_one(now: CopyFrom | None) -> None:
+def test_what_was_written_is_void_where_the_copy_is_another_one(now: PendingCopy | None) -> None:
     assert not continues(now, ENDED)
 
 

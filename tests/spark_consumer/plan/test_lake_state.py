@@ -13,9 +13,9 @@ from tests.spark_consumer.world import cut
 from walbridge.schemas.control.cut import Epoch, PartitionRange, chain_break
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.position import Lsn, Position
-from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
 from walbridge.spark_consumer.plan.lake_state import LakeState, same_tables
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, by_name
+from walbridge.spark_consumer.plan.pending_copy import CopyShape, PendingCopy
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, Segment, TableHead, TablePlan
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
@@ -47,12 +47,12 @@ def after(state: LakeState, to_cut: int, *heads: TableHead, epoch: Epoch = EPOCH
     """The state as a restart finds it once these tables are done."""
     bases = state.heads(epoch)
     done = plan(to_cut, *[touched(each, bases.get(each.relation_id)) for each in heads], epoch=epoch, complete=complete)
-    return LakeState.after("p", state.applied(done, heads, RELATIONS))
+    return LakeState.after("p", state.applied_row(done, heads, RELATIONS))
 
 
 def row_of(state: LakeState, to_cut: int, epoch: Epoch = EPOCH) -> CutRow:
     """What a complete cut without tables would publish."""
-    return state.applied(plan(to_cut, epoch=epoch), [], RELATIONS)
+    return state.applied_row(plan(to_cut, epoch=epoch), [], RELATIONS)
 
 
 def kinds_after(*steps: Sequence[TableHead], complete: bool = True) -> list[str]:
@@ -61,7 +61,7 @@ def kinds_after(*steps: Sequence[TableHead], complete: bool = True) -> list[str]
     for to_cut, heads in enumerate(steps, 1):
         bases = state.heads(EPOCH)
         tables = [touched(each, bases.get(each.relation_id)) for each in heads]
-        row = state.applied(plan(to_cut, *tables, complete=complete), heads, RELATIONS)
+        row = state.applied_row(plan(to_cut, *tables, complete=complete), heads, RELATIONS)
         state = LakeState.after("p", row)
         kinds.append(row.kind)
     return kinds
@@ -85,7 +85,7 @@ def test_the_next_cut_must_follow_the_one_that_was_applied() -> None:
 
 def test_a_row_says_how_far_its_plan_went() -> None:
     done = replace(plan(4, time_us=1_700_000_000_123_456), from_cut=2)
-    row = LakeState("p", sequence=6).applied(done, [], RELATIONS)
+    row = LakeState("p", sequence=6).applied_row(done, [], RELATIONS)
 
     assert (row.sequence, row.from_cut, row.to_cut, row.next_offset, row.end_lsn) == (7, 2, 4, 8, 400)
     assert row.commit_time == datetime(2023, 11, 14, 22, 13, 20, 123_456, UTC)
@@ -111,8 +111,8 @@ def test_a_stale_table_keeps_no_other_from_being_published() -> None:
 def test_the_row_of_an_open_plan_stands_between_two_finished_ones() -> None:
     state = after(LakeState("p"), 1, head())
     opened = plan(2, touched(head(version=2), state.heads(EPOCH)[1]))
-    planned = state.planned(opened, RELATIONS)
-    done = state.applied(opened, [head(version=2)], RELATIONS)
+    planned = state.planned_row(opened, RELATIONS)
+    done = state.applied_row(opened, [head(version=2)], RELATIONS)
 
     assert [state.sequence, planned.sequence, done.sequence] == [2, 3, 4]
     assert (planned.kind, planned.from_cut, planned.to_cut, planned.next_offset) == ("plan", 2, 2, 4)
@@ -120,7 +120,7 @@ def test_the_row_of_an_open_plan_stands_between_two_finished_ones() -> None:
 
 
 def test_an_open_plan_names_tables_that_are_not_there_yet() -> None:
-    (entry,) = LakeState("p").planned(plan(1, touched(head(), None)), RELATIONS).tables
+    (entry,) = LakeState("p").planned_row(plan(1, touched(head(), None)), RELATIONS).tables
 
     assert (entry.qualified_name, entry.version, entry.head) == ("public.a", None, None)
 
@@ -132,7 +132,7 @@ BASES: dict[str, TableHead | None] = {"as opened": head(version=5), "another": h
 def test_a_plan_made_again_is_the_opened_one_only_over_the_same_versions(made_again: str) -> None:
     """I5: over other versions its rows may be there already."""
     state = LakeState("p")
-    opened = state.planned(plan(1, touched(head(version=6), BASES["as opened"])), RELATIONS)
+    opened = state.planned_row(plan(1, touched(head(version=6), BASES["as opened"])), RELATIONS)
 
     again = plan(1, touched(head(version=6), BASES[made_again]))
 
@@ -141,7 +141,7 @@ def test_a_plan_made_again_is_the_opened_one_only_over_the_same_versions(made_ag
 
 def test_a_plan_made_again_of_other_tables_is_not_the_opened_one() -> None:
     one, two = touched(head(1), head(1)), touched(head(2), head(2))
-    opened = LakeState("p").planned(plan(1, one, two), RELATIONS)
+    opened = LakeState("p").planned_row(plan(1, one, two), RELATIONS)
 
     assert same_tables(opened, plan(1, two, one))
     assert not same_tables(opened, plan(1, one))
@@ -196,7 +196,7 @@ def test_cuts_that_are_passed_leave_the_row_that_would_publish_them() -> None:
     """It says the newest cut, and follows the newest row."""
     state = after(LakeState("p"), 1, head())
     for to_cut in (2, 3):
-        state = state.passed(plan(to_cut), RELATIONS, row_of(state, to_cut))
+        state = state.after_empty_plan(plan(to_cut), RELATIONS, row_of(state, to_cut))
     assert state.idle is not None
 
     found = LakeState.after("p", state.idle)
@@ -206,10 +206,10 @@ def test_cuts_that_are_passed_leave_the_row_that_would_publish_them() -> None:
 
 def test_copy_that_goes_on_inside_of_a_transaction_makes_the_next_cut_worth_a_row() -> None:
     state = after(LakeState("p"), 1, head())
-    copies = {1: CopyFrom(A.topic, (CopyShape(0x2000, -1, A.schema_id),))}
-    passed = state.passed(replace(plan(2, complete=False), copies=copies), RELATIONS)
+    copies = {1: PendingCopy(A.topic, (CopyShape(0x2000, -1, A.schema_id),))}
+    passed = state.after_empty_plan(replace(plan(2, complete=False), copies=copies), RELATIONS)
 
-    assert not passed.is_idle(passed.applied(replace(plan(3), copies=copies), [], RELATIONS))
+    assert not passed.is_idle(passed.applied_row(replace(plan(3), copies=copies), [], RELATIONS))
 
 
 STATES = st.sampled_from(["current", "copying", "stale"])
@@ -229,12 +229,12 @@ def test_states_follow_any_plans(steps: list[tuple[dict[int, str], bool, bool]])
         heads = [head(relation_id, to_cut, of) for relation_id, of in states.items() if {1, 3} - set(states)]
         tables = [touched(each, state.heads(epoch).get(each.relation_id)) for each in heads]
         done = plan(to_cut, *tables, epoch=epoch, complete=complete)
-        row = state.applied(done, heads, RELATIONS)
+        row = state.applied_row(done, heads, RELATIONS)
         if tables:
-            sequences.append(state.planned(done, RELATIONS).sequence)
+            sequences.append(state.planned_row(done, RELATIONS).sequence)
         sequences.append(row.sequence)
         if not tables:
-            passed = state.passed(done, RELATIONS)
+            passed = state.after_empty_plan(done, RELATIONS)
             like_passed = replace(LakeState.after("p", row), entries={}, is_published=passed.is_published)
             assert replace(passed, sequence=row.sequence, entries={}) == like_passed
             assert not state.is_idle(row) or passed.is_published
@@ -286,7 +286,7 @@ def test_of_two_tables_with_one_name_the_one_that_got_it_last_has_it(first: int)
         replace(touched(each, None), segments=(Segment(0, each.schema_id, begun[each.relation_id], None),))
         for each in heads
     ]
-    row = LakeState("p").applied(plan(1, *tables), heads, RELATIONS)
+    row = LakeState("p").applied_row(plan(1, *tables), heads, RELATIONS)
 
     assert by_name(row.tables)["public.a"].relation_id == 3
 
@@ -313,7 +313,7 @@ def test_a_table_in_trouble_is_as_it_was_at_the_last_certain_lsn_in_its_own_plac
     before = after(LakeState("p"), 44, head(1), head(2))
     for to_cut in (45, 46):
         done = plan(to_cut, touched(head(1), head(1)), touched(head(2), head(2)))
-        row = before.applied(done, [head(2, version=to_cut)], RELATIONS, [trouble(1, first)])
+        row = before.applied_row(done, [head(2, version=to_cut)], RELATIONS, [trouble(1, first)])
         left, other = row.tables
 
         assert row.kind == "published"
@@ -326,7 +326,7 @@ def test_a_table_in_trouble_is_as_it_was_at_the_last_certain_lsn_in_its_own_plac
 
 
 def test_a_table_in_trouble_of_which_the_lake_has_nothing_is_named_and_has_no_version() -> None:
-    state = LakeState.after("p", after_trouble := LakeState("p").applied(plan(1), [], RELATIONS, [trouble(1)]))
+    state = LakeState.after("p", after_trouble := LakeState("p").applied_row(plan(1), [], RELATIONS, [trouble(1)]))
 
     (entry,) = after_trouble.tables
     assert (entry.qualified_name, entry.version, entry.state) == ("public.a", None, "stale")

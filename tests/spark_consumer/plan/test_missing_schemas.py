@@ -7,8 +7,8 @@ from dataclasses import replace
 from tests.spark_consumer.events import column, plan_of, relation, table_plan
 from walbridge.schemas.control.cut import PartitionRange
 from walbridge.schemas.position import Lsn, Position
-from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
 from walbridge.spark_consumer.plan.missing_schemas import without_missing_schemas
+from walbridge.spark_consumer.plan.pending_copy import CopyShape, PendingCopy
 from walbridge.spark_consumer.plan.segments import QUARANTINED
 
 A, B = (
@@ -37,7 +37,7 @@ def test_table_of_an_unknown_schema_is_left_and_nothing_of_it_is_read() -> None:
 
 
 def test_copy_that_begins_with_an_unknown_schema_is_none() -> None:
-    copy = CopyFrom(B.topic, (CopyShape(*Position(Lsn(7), -1), B.schema_id),))
+    copy = PendingCopy(B.topic, (CopyShape(*Position(Lsn(7), -1), B.schema_id),))
     plan = replace(plan_of(1, []), copies={B.table.relation_id: copy})
 
     known = without_missing_schemas(plan, {A.schema_id: A}, "p.metadata")

@@ -11,7 +11,6 @@ from tests.spark_consumer.plan.cuts import HEAD
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT
 from walbridge.schemas.errors import TableError
-from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
 from walbridge.spark_consumer.plan.next_entries import (
     applied_entry,
@@ -21,6 +20,7 @@ from walbridge.spark_consumer.plan.next_entries import (
     planned_entry,
     without_copy,
 )
+from walbridge.spark_consumer.plan.pending_copy import CopyShape, PendingCopy
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Segment, TablePlan
 from walbridge.spark_consumer.plan.segments import QUARANTINED, STALE
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
@@ -36,8 +36,8 @@ STATES = [CURRENT, ARCHIVE, "copying", STALE, QUARANTINED, SUPERSEDED]
 WHOLE = TableEntry(1, "public", "a", TOPIC, "public/a", 5, KEYED.schema_id, CURRENT, since=200)
 
 
-def copy_of(of: RelationRecord = KEYED, topic: str = TOPIC) -> CopyFrom:
-    return CopyFrom(topic, (CopyShape(BEGUN, -1, of.schema_id),))
+def copy_of(of: RelationRecord = KEYED, topic: str = TOPIC) -> PendingCopy:
+    return PendingCopy(topic, (CopyShape(BEGUN, -1, of.schema_id),))
 
 
 def test_a_table_that_is_about_to_be_written_is_named_as_it_is_before_that() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.spark_consumer.plan.cuts import HEAD, at, changes, cut, numbered, part
 from walbridge.schemas.control.cut import Barrier
-from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
+from walbridge.spark_consumer.plan.pending_copy import CopyShape, PendingCopy
 from walbridge.spark_consumer.plan.plan import (
     SUPERSEDED,
     Segment,
@@ -39,7 +39,7 @@ def test_a_copy_begins_empty_appends_rows_and_then_takes_changes() -> None:
     table = only_table(Barrier("copy_begin", at(100, -1), "v2"), Barrier("copy_end", at(100)), base=None)
 
     assert table.segments == (
-        Segment(0, "v2", at(100, -1), at(100), empties=True, copies=True),
+        Segment(0, "v2", at(100, -1), at(100), empties=True, is_copied=True),
         Segment(1, "v2", at(100), None),
     )
     assert table.state == "current"
@@ -48,7 +48,7 @@ def test_a_copy_begins_empty_appends_rows_and_then_takes_changes() -> None:
 def test_a_copy_that_goes_on_leaves_the_table_copying() -> None:
     table = only_table(Barrier("copy_begin", at(100, -1), "v2"), base=None, complete=False)
 
-    assert table.segments == (Segment(0, "v2", at(100, -1), None, empties=True, copies=True),)
+    assert table.segments == (Segment(0, "v2", at(100, -1), None, empties=True, is_copied=True),)
     assert table.state == "copying"
 
 
@@ -64,13 +64,13 @@ def test_a_table_that_left_the_publication_is_stale_until_it_is_copied_again() -
 def test_a_plan_within_a_copy_appends() -> None:
     table = only_table(base=replace(HEAD, state="copying"))
 
-    assert table.segments == (Segment(0, "v1", None, None, copies=True),)
+    assert table.segments == (Segment(0, "v1", None, None, is_copied=True),)
 
 
 def test_a_copy_ends_in_a_later_plan() -> None:
     table = only_table(Barrier("copy_end", at(100)), base=replace(HEAD, state="copying"))
 
-    assert table.segments == (Segment(0, "v1", None, at(100), copies=True), Segment(1, "v1", at(100), None))
+    assert table.segments == (Segment(0, "v1", None, at(100), is_copied=True), Segment(1, "v1", at(100), None))
     assert table.state == "current"
 
 
@@ -153,7 +153,7 @@ def test_a_topic_passes_to_another_relation_only_between_plans() -> None:
 
 def test_one_topic_of_two_relations_in_one_plan_leaves_its_table() -> None:
     """A copy that goes on would miss records that nobody can tell apart."""
-    goes_on = {2: CopyFrom(HEAD.topic, (CopyShape(50, -1, "v1"),))}
+    goes_on = {2: PendingCopy(HEAD.topic, (CopyShape(50, -1, "v1"),))}
     plan = make_plan(numbered(cut(1, changes(), changes(relation_id=2))), {1: HEAD}, goes_on)
 
     assert (plan.tables, plan.copies) == ((), {})

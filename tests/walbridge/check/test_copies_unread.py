@@ -10,13 +10,13 @@ from walbridge.check.finding import Finding
 from walbridge.check.job import unread
 from walbridge.schemas.control.cut import Epoch
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyRange, CopyShape
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
+from walbridge.spark_consumer.plan.pending_copy import CopyRange, CopyShape, PendingCopy
 
-GOES_ON = CopyFrom("p.public.t", (CopyShape(500, -1, "v1"),), (CopyRange(0, 10, 20, 9),))
+GOES_ON = PendingCopy("p.public.t", (CopyShape(500, -1, "v1"),), (CopyRange(0, 10, 20, 9),))
 
 
-def found(monkeypatch: pytest.MonkeyPatch, copy: CopyFrom | None, start: int) -> list[Finding]:
+def found(monkeypatch: pytest.MonkeyPatch, copy: PendingCopy | None, start: int) -> list[Finding]:
     """Where the topic begins at this offset, and no cut comes next."""
     now = datetime.now(UTC)
     entry = TableEntry(1, "public", "t", "p.public.t", "public/t", None, "v1", "copying", 500, copy)
@@ -26,7 +26,7 @@ def found(monkeypatch: pytest.MonkeyPatch, copy: CopyFrom | None, start: int) ->
 
 
 @pytest.mark.parametrize("copy", [GOES_ON, GOES_ON.ended()])
-def test_records_of_a_copy_that_are_gone_are_told(monkeypatch: pytest.MonkeyPatch, copy: CopyFrom) -> None:
+def test_records_of_a_copy_that_are_gone_are_told(monkeypatch: pytest.MonkeyPatch, copy: PendingCopy) -> None:
     (finding,) = found(monkeypatch, copy, 11)
 
     assert "records of p.public.t[0] from offset 10 on are gone" in finding.text

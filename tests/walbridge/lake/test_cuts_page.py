@@ -19,8 +19,8 @@ from walbridge.spark_consumer.delta.manifest import newest_cut
 from walbridge.spark_consumer.delta.manifest.manifest_reader import SCHEMA
 from walbridge.spark_consumer.delta.manifest.newest_cut import NEWEST_CUT_FILE, NewestCutFile
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
-from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, by_name
+from walbridge.spark_consumer.plan.pending_copy import CopyShape, PendingCopy
 
 PAGE = "docs/cuts.md"
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -60,7 +60,7 @@ def test_row_that_is_written_is_all_that_a_row_holds() -> None:
     """A field that the table's schema lacks would be left out without a word."""
     assert [field.name for field in dataclasses.fields(CutRow)] == SCHEMA.names
     entry = SCHEMA.field("tables").type.value_type
-    # Of CopyFrom, but a field of its own: it came later.
+    # Of PendingCopy, but a field of its own: it came later.
     assert [*(field.name for field in dataclasses.fields(TableEntry)), "shapes_at_end"] == [
         field.name for field in entry
     ]
@@ -110,7 +110,7 @@ def test_page_says_which_of_two_tables_has_a_name() -> None:
     """Step 2, written from the page, against what readers do."""
     states = [
         replace(ORDERS, state="stale"),
-        replace(ORDERS, state="stale", copy_from=CopyFrom("t", (CopyShape(1, -1, "0" * 16),))),
+        replace(ORDERS, state="stale", copy_from=PendingCopy("t", (CopyShape(1, -1, "0" * 16),))),
         replace(ORDERS, state="stale", why="a reason"),
         replace(ORDERS, state="current"),
         replace(ORDERS, state="dropped"),

@@ -20,7 +20,7 @@ from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.errors import OperatorError, TableError, copy_command
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.errors import cuts_unfit, doubting_empty, records_gone
+from walbridge.spark_consumer.errors import cuts_unfit, lake_may_lack_storage, records_gone
 from walbridge.spark_consumer.plan.cut_faults import cut_fault
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.segments import AWAITING_COPY
@@ -62,7 +62,7 @@ def unread_findings(
     if wanted:
         yield from _gone(settings, wanted, starts(wanted.keys()), relations, lake_is_empty=not rows)
     if unfit is not None:
-        yield refused(LAKE, unfit if rows else doubting_empty(settings.lake.path, unfit))
+        yield refused(LAKE, unfit if rows else lake_may_lack_storage(settings.lake.path, unfit))
 
 
 def _of_copies(state: LakeState) -> Iterator[tuple[PartitionId, tuple[int, int]]]:
@@ -92,7 +92,7 @@ def _fitting(state: LakeState, cuts: Iterable[Cut]) -> Iterator[Cut | OperatorEr
     """The cuts, up to the first that does not follow the one before it, and why."""
     previous, is_first = state.last_cut, True
     for cut in cuts:
-        fault = cut_fault(state.entered(cut).last_cut if is_first else previous, cut)
+        fault = cut_fault(state.in_epoch_of(cut).last_cut if is_first else previous, cut)
         if fault is not None:
             yield cuts_unfit(previous, cut, fault)
             return
@@ -122,7 +122,7 @@ def _gone(
         told.add(topic)
         lost = TableError(records_gone(topic, partition, offset, start))
         if lake_is_empty:
-            yield refused(LAKE, doubting_empty(settings.lake.path, lost))
+            yield refused(LAKE, lake_may_lack_storage(settings.lake.path, lost))
         elif settings.lake.on_table_error == "stop":
             trouble = TableTrouble(relation_id, topic, "", lost)
             yield refused(LAKE, OperatorError(lost.what, remedy=trouble.remedy_of_a_stop))

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walbridge.spark_consumer.delta.maintenance.unnamed_files import FileLives
+from walbridge.spark_consumer.delta.maintenance.unnamed_files import FileHistory
 
 FILES = [f"part-{n}.parquet" for n in range(5)]
 
@@ -31,7 +31,7 @@ def test_file_goes_that_went_and_that_no_named_version_holds(
     contents: list[set[str]], named: set[int], marked: set[str]
 ) -> None:
     """I8: also one that a restore brought back, or of which rows were marked."""
-    lives = FileLives(0)
+    lives = FileHistory(0)
     for version, actions in enumerate(commits(contents, marked), 1):
         lives.add_commit(version, actions)
     wanted = {version for version in named if version < len(contents)}
@@ -42,14 +42,14 @@ def test_file_goes_that_went_and_that_no_named_version_holds(
 
 
 def test_file_of_which_a_part_is_deleted_by_a_vector_is_there_still() -> None:
-    lives = FileLives(0)
+    lives = FileHistory(0)
     lives.add_commit(1, [{"add": {"path": "a.parquet"}}, {"remove": {"path": "a.parquet", "deletionTimestamp": 1}}])
 
     assert lives.unnamed([], 10) == []
 
 
 def test_file_in_a_place_that_is_not_ours_is_left_to_the_vacuum() -> None:
-    lives = FileLives(0)
+    lives = FileHistory(0)
     for path in ("file:/elsewhere/a.parquet", "p=1/a.parquet", "a%20b.parquet", "deletion_vector_1.bin"):
         lives.add_commit(lives.read_to + 1, [{"remove": {"path": path, "deletionTimestamp": 1}}])
 
@@ -57,7 +57,7 @@ def test_file_in_a_place_that_is_not_ours_is_left_to_the_vacuum() -> None:
 
 
 def test_file_that_was_deleted_is_not_named_again() -> None:
-    lives = FileLives(0)
+    lives = FileHistory(0)
     lives.add_commit(1, [{"remove": {"path": FILES[0], "deletionTimestamp": 1}}])
     lives.forget(FILES[0])
 
@@ -66,7 +66,7 @@ def test_file_that_was_deleted_is_not_named_again() -> None:
 
 def test_files_of_which_each_commit_marks_rows_take_no_more_memory_with_each_of_them() -> None:
     """I9: a job runs for weeks."""
-    lives = FileLives(0)
+    lives = FileHistory(0)
     lives.add_commit(1, [{"add": {"path": path}} for path in FILES])
     mark = [{"remove": {"path": path, "deletionTimestamp": 5}} for path in FILES]
     tracemalloc.start()

@@ -12,9 +12,9 @@ from walbridge.schemas.control.cut import Epoch
 from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.delta.manifest.manifest_reader import SCHEMA, newest_published, open_table
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
-from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyRange, CopyShape
 from walbridge.spark_consumer.plan.kept_cuts import Retention
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
+from walbridge.spark_consumer.plan.pending_copy import CopyRange, CopyShape, PendingCopy
 
 EPOCH = Epoch("7000000000000000001", 1, "wal_bridge", 0x1_0000_0010)
 ENTRY = TableEntry(1, "public", "a", "p.public.a", "public/a", None, "0" * 16, "copying")
@@ -47,7 +47,7 @@ def test_a_row_is_read_back_as_it_was_written(manifest: Manifest, lake: Path) ->
 
 def test_copies_that_go_on_are_read_back_as_they_were_written(manifest: Manifest, lake: Path) -> None:
     shapes = (CopyShape(0x2000, -1, "0" * 16), CopyShape(0x3000, 4, "1" * 16))
-    copy = CopyFrom(ENTRY.topic, shapes, (CopyRange(0, 5, 9, 4), CopyRange(1, 0, 2, 2)))
+    copy = PendingCopy(ENTRY.topic, shapes, (CopyRange(0, 5, 9, 4), CopyRange(1, 0, 2, 2)))
     ended = replace(ENTRY, relation_id=3, copy_from=copy.ended())
     tables = replace(ENTRY, copy_from=copy), replace(ENTRY, relation_id=2), ended
     manifest.append(row(1, tables=tables))
@@ -66,7 +66,7 @@ def test_a_manifest_of_earlier_versions_is_read_and_carried_on(lake: Path, lacks
 
     manifest = Manifest(str(lake), "p", {})
     assert manifest.newest() == written
-    copy = CopyFrom(ENTRY.topic, (CopyShape(0x2000, -1, "0" * 16),), (CopyRange(0, 5, 9, 4),), 1)
+    copy = PendingCopy(ENTRY.topic, (CopyShape(0x2000, -1, "0" * 16),), (CopyRange(0, 5, 9, 4),), 1)
     manifest.append(row(2, tables=(replace(ENTRY, copy_from=copy, why="is gone"),)))
     manifest.compact()
 

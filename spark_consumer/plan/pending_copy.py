@@ -1,15 +1,14 @@
-"""A copy that goes on beside the stream: where its records begin, and how a cut shows it.
+"""A copy beside the stream whose rows are not in the lake yet: which records it has, and which cut begins it.
 
-In: cuts and their barriers. Out: ``CopyFrom``, all that the lake must remember of a copy until its rows
-are in the lake. Pure.
+In: cuts and their barriers. Out: ``PendingCopy``, all that the lake must remember of the copy. Pure.
 
-Until then its rows are in the topic alone: nothing half copied is in the lake that a kill could leave
-behind (I8). At ``copy_end`` the topic is read once from ``partitions`` on and folded, and so is every
-event from ``start`` on, whichever plan it was in. A large copy that has ended may be left to later
-(``ended_copies.py``): then every event of the table goes on to be one of those.
+Until the copy ends, its rows are in the topic alone: the lake never holds half a copy that a kill could leave
+behind (I8). At ``copy_end`` one plan reads all records in ``partitions`` and folds them: the copied rows, and every
+change since ``start``, also those that earlier plans applied. A large copy may be deferred when it has ended
+(``ended_copies.py``): then later changes of the table join its records.
 
-The first copy of earlier versions is told from it by its cuts: it begins at the epoch's consistent
-point, and its cuts end no LSN until all of it is there, or it ends in its own cut, behind its rows.
+A first copy in one snapshot has the same barriers. It begins at the epoch's consistent point, and its cuts are
+incomplete until all tables are copied, or it ends in its first cut, behind its rows.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +20,7 @@ from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 
 @dataclass(frozen=True, slots=True)
 class CopyRange:
-    """Records of one partition since the copy began; ``records`` is their count as cuts tell it (I7)."""
+    """Records of one partition since the copy began; ``records`` is their count as the cuts give it (I7)."""
 
     partition: int
     start_offset: int
@@ -31,7 +30,7 @@ class CopyRange:
 
 @dataclass(frozen=True, slots=True)
 class CopyShape:
-    """The schema that holds from a position on."""
+    """The schema of the copy's records from a position on."""
 
     commit_lsn: int
     ordinal: int
@@ -43,19 +42,19 @@ class CopyShape:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyFrom:
-    """A copy whose rows are not in the lake. Offsets are those of the cut that began it: events before ``start`` are
-    none of it.
+class PendingCopy:
+    """A copy whose rows are not in the lake. Its offsets begin with the cut that began it, but records of that cut
+    before ``start`` do not belong to it.
 
-    ``shapes``: the first one holds from ``start`` on, each other one from its own position on.
+    ``shapes``: its schemas in order; the first one holds from ``start`` on.
     """
 
     topic: str
     shapes: tuple[CopyShape, ...]
     partitions: tuple[CopyRange, ...] = ()
     shapes_at_end: int | None = None
-    """How many of the shapes it had when it ended; None while it goes on. Rows of copies may come again in the next
-    one of these, and no row in a later one."""
+    """How many shapes there were when it ended; None while it goes on. A copied row may come again under the next
+    shape, but only up to that one."""
 
     @property
     def start(self) -> Position:
@@ -63,35 +62,35 @@ class CopyFrom:
 
     @property
     def schema_id(self) -> str:
-        """The newest."""
+        """The newest schema."""
         return self.shapes[-1].schema_id
 
     @property
     def has_ended(self) -> bool:
-        """Whether all of its rows have come, and what comes now are changes of the table alone."""
+        """Whether all copied rows have come, so that from now on only changes of the table come."""
         return self.shapes_at_end is not None
 
     @property
     def records(self) -> int:
-        """How many there are of it."""
+        """How many records the copy has so far."""
         return sum(part.records for part in self.partitions)
 
-    def ended(self) -> "CopyFrom":
-        """The copy behind its ``copy_end``."""
+    def ended(self) -> "PendingCopy":
+        """The same copy after its ``copy_end``."""
         return replace(self, shapes_at_end=len(self.shapes))
 
-    def began_anew(self, at: Position) -> "CopyFrom":
-        """The same copy without what came before ``at``, where the table was emptied."""
-        return CopyFrom(self.topic, (CopyShape(*at, self.schema_id),), (), 1 if self.has_ended else None)
+    def began_anew(self, at: Position) -> "PendingCopy":
+        """The same copy without the records before ``at``, where the table was emptied."""
+        return PendingCopy(self.topic, (CopyShape(*at, self.schema_id),), (), 1 if self.has_ended else None)
 
-    def shaped(self, at: Position, schema_id: str) -> "CopyFrom":
-        """The copy with another shape from ``at`` on; a shape that it has already is nothing new."""
+    def shaped(self, at: Position, schema_id: str) -> "PendingCopy":
+        """The copy with this schema from ``at`` on, unless it is the newest already."""
         if schema_id == self.schema_id:
             return self
         return replace(self, shapes=(*self.shapes, CopyShape(*at, schema_id)))
 
-    def with_cut(self, cut: Cut) -> "CopyFrom":
-        """The copy with the records that a cut holds of its topic."""
+    def with_cut(self, cut: Cut) -> "PendingCopy":
+        """The copy with a cut's records of its topic."""
         known = {part.partition: part for part in self.partitions}
         for part in cut.partitions:
             if part.topic == self.topic:
@@ -99,7 +98,7 @@ class CopyFrom:
         return replace(self, partitions=tuple(known[partition] for partition in sorted(known)))
 
     def ranges(self) -> Iterable[PartitionRange]:
-        """What is to be read of it."""
+        """The ranges of its records."""
         for part in self.partitions:
             yield PartitionRange(self.topic, part.partition, part.start_offset, part.end_offset, part.records)
 
@@ -110,12 +109,12 @@ def _joined(before: CopyRange | None, part: PartitionRange) -> CopyRange:
     return replace(before, end_offset=part.end_offset, records=before.records + part.records)
 
 
-def copy_begun(topic: str, barrier: Barrier) -> CopyFrom:
+def copy_begun(topic: str, barrier: Barrier) -> PendingCopy:
     """The copy that a ``copy_begin`` begins."""
-    return CopyFrom(topic, (CopyShape(*barrier.position, barrier.schema_id or ""),))
+    return PendingCopy(topic, (CopyShape(*barrier.position, barrier.schema_id or ""),))
 
 
-def begins_beside(barrier: Barrier, cut: Cut, barriers: Sequence[Barrier]) -> bool:
+def begins_copy_beside(barrier: Barrier, cut: Cut, barriers: Sequence[Barrier]) -> bool:
     """Whether a barrier of a cut begins a copy beside the stream; ``barriers``: those of its table in that cut."""
     if barrier.kind != "copy_begin" or barrier.position.ordinal != COPIED_ORDINAL:
         return False
@@ -131,6 +130,6 @@ def begins_without_copy(cut: Cut) -> bool:
     return cut.cut_id == 1 and cut.complete and "copy_begin" not in barriers
 
 
-def has_begin_beside(cut: Cut, table: TableChanges) -> bool:
+def has_copy_begin_beside(cut: Cut, table: TableChanges) -> bool:
     """Whether a copy of the table begins in the cut, beside the stream."""
-    return any(begins_beside(barrier, cut, table.barriers) for barrier in table.barriers)
+    return any(begins_copy_beside(barrier, cut, table.barriers) for barrier in table.barriers)

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from tests.spark_consumer.plan.cuts import at, changes, cut, part
 from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange
-from walbridge.spark_consumer.plan.copy_from import (
-    CopyFrom,
+from walbridge.spark_consumer.plan.pending_copy import (
     CopyRange,
     CopyShape,
+    PendingCopy,
     begins_without_copy,
     copy_begun,
-    has_begin_beside,
+    has_copy_begin_beside,
 )
 
 BEGIN = Barrier("copy_begin", at(500, -1), "v1")
@@ -60,7 +60,7 @@ def test_a_shape_counts_from_its_position_on_and_one_that_is_repeated_is_none() 
 def test_a_copy_whose_table_is_emptied_begins_there_with_its_newest_shape_and_no_records() -> None:
     copy = replace(BEGUN, partitions=(CopyRange(0, 10, 14, 3),)).shaped(at(610, 1), "v2")
 
-    assert copy.began_anew(at(650, 2)) == CopyFrom("p.a", (CopyShape(650, 2, "v2"),))
+    assert copy.began_anew(at(650, 2)) == PendingCopy("p.a", (CopyShape(650, 2, "v2"),))
 
 
 EPOCHS: dict[str, tuple[Cut, bool]] = {
@@ -85,4 +85,4 @@ def test_a_copy_that_begins_is_found_among_the_barriers_of_its_table_alone() -> 
     beside, other = changes(Barrier("truncate", at(400)), BEGIN), changes(relation_id=2, topic="p.b")
     of = cut(7, beside, other)
 
-    assert [has_begin_beside(of, each) for each in of.tables] == [True, False]
+    assert [has_copy_begin_beside(of, each) for each in of.tables] == [True, False]
