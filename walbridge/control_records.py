@@ -1,8 +1,8 @@
-"""What the control topics say now, for verbs that only look.
+"""The newest records of the control topics, for verbs that only read.
 
 In: settings and the topics that exist. Out: the newest progress, the newest cut, the relations.
-Progress and cuts are read from their ends, since they grow with every batch; no transactional
-instance is opened, which would fence the running producer.
+Progress and cuts are read from their ends, since they grow with every batch. No transactional
+producer is opened: it would fence the running one.
 """
 
 from collections.abc import Container, Iterator
@@ -22,12 +22,12 @@ from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 UNCHANGED_CUTS_MAX = 64
-"""How far back a change is looked for, in cuts: a lake that follows is nearer than that."""
+"""How many cuts back a change is looked for: a lake that keeps up is less far behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenCut:
-    """A cut and when its record was written. ``unchanged_since``: from this LSN up to its end no table changed."""
+    """A cut, and when its record was written. ``unchanged_since``: no table changed between this LSN and its end."""
 
     cut: Cut
     written_at_ms: int
@@ -38,11 +38,11 @@ def newest_progress(settings: Settings, topics: Container[str], *, all_tables: b
     """The newest progress of our slot; None where it was never written.
 
     Args:
-        all_tables: refuse one of which records of tables are missing.
+        all_tables: refuse progress whose records of single tables are not all there.
 
     Raises:
         RetryableError: no broker answers.
-        OperatorError: a record of newer code.
+        OperatorError: a record was written by newer code.
     """
     topic = progress_topic(settings.name)
     if topic not in topics:
@@ -53,7 +53,7 @@ def newest_progress(settings: Settings, topics: Container[str], *, all_tables: b
 
 @dataclass(frozen=True, slots=True)
 class CutsKept:
-    """What the cuts topic has from an offset on: its bounds, and the first cut that is still there."""
+    """The bounds of the cuts topic, and its first cut from some offset on; None where there is none yet."""
 
     start: int
     end: int
@@ -61,7 +61,7 @@ class CutsKept:
 
 
 def cuts_kept(settings: Settings, topics: Container[str], offset: int) -> CutsKept:
-    """``offset``: where a reader wants to go on. Raises as ``newest_progress``."""
+    """What the cuts topic holds for a reader that continues at ``offset``. Raises as ``newest_progress``."""
     topic = cuts_topic(settings.name)
     if topic not in topics:
         return CutsKept(0, 0, None)
@@ -72,7 +72,7 @@ def cuts_kept(settings: Settings, topics: Container[str], offset: int) -> CutsKe
 
 
 def cuts_from(settings: Settings, topics: Container[str], offset: int) -> Iterator[Cut]:
-    """Those that the cuts topic has from an offset on, in their order. Raises as ``newest_progress``."""
+    """The cuts from an offset on, in their order. Raises as ``newest_progress``."""
     topic = cuts_topic(settings.name)
     if topic not in topics:
         return
@@ -110,6 +110,6 @@ def newest_cut(settings: Settings, topics: Container[str]) -> WrittenCut | None:
 
 def relations(settings: Settings, topics: Container[str]) -> list[RelationRecord]:
     """Every Relation record, oldest first. Raises as ``newest_progress``."""
-    if metadata_topic(settings.name) not in topics:  # a reader would wait for it
+    if metadata_topic(settings.name) not in topics:  # else reading would wait for the topic
         return []
     return [record for record in read_metadata(settings)[0] if isinstance(record, RelationRecord)]

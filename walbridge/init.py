@@ -37,7 +37,7 @@ from walbridge.schemas.topics import data_topic, refuse_topic_collisions
 
 @dataclass(frozen=True, slots=True)
 class Initialised:
-    """What is there now.
+    """What exists after ``walbridge init``.
 
     ``publications``, ``slot_is_new``: whether this run made them. ``topics``: their partitions. ``role_sql``: of a
     least-privileged role, for a person to run; empty where the role exists.
@@ -70,8 +70,8 @@ def initialise(
     """Make what is missing, check what is there.
 
     Args:
-        role: its name; None for who asks, or walbridge where that is an administrator.
-        prepared: publications, where they and the role were just made (``administrator.py``): nothing more is said.
+        role: its name; None for the role of the connection, or walbridge where that is an administrator's.
+        prepared: the publications, if they and the role were just made (``administrator.py``): then not told again.
 
     Raises:
         OperatorError: a server does not answer or does not fit, a topic has other settings.
@@ -106,7 +106,7 @@ def initialise(
 
 
 def _ensure_status_topic(settings: Settings, say: Callable[[str], None]) -> dict[str, int]:
-    """The pipeline goes on without it."""
+    """Make the status topic. If that fails it is only said: the pipeline works without this topic."""
     spec = status_topic_spec(settings)
     try:
         TopicAdmin(settings).ensure([spec])
@@ -123,7 +123,8 @@ def _ensure_status_topic(settings: Settings, say: Callable[[str], None]) -> dict
 def ensure_publications(
     connection: psycopg.Connection[Any], settings: Settings, say: Callable[[str], None]
 ) -> dict[str, bool]:
-    """Make those that are missing, and say so; by name, whether it is new. Raises as ``initialise``."""
+    """Make the publications that are missing, and say so. Returns for each name whether it is new. Raises as
+    ``initialise``."""
     names = settings.postgres.publication_names
     missing = [name for name in names if not catalog.publication_exists(connection, name)]
     refuse_unfit_server(connection, settings)
@@ -140,7 +141,8 @@ def ensure_publications(
 
 
 def _warn_of_left_out(connection: psycopg.Connection[Any], settings: Settings, say: Callable[[str], None]) -> None:
-    """What ``walbridge check`` warns of, too: a publication that exists is left as it is."""
+    """Warn of tables in publication_tables that an existing publication lacks, as ``walbridge check`` does: it is not
+    altered."""
     names, wanted = settings.postgres.publication_names, set(map(split_name, settings.postgres.publication_tables))
     published = {(table.namespace, table.name) for table in catalog.published_tables(connection, names)}
     if left_out := sorted(wanted - published):

@@ -2,8 +2,8 @@
 
 In: a Kafka message of a data topic. Out: its position and a JSON object. What Postgres did not
 send is left out of ``after`` and named in ``unchanged``; a value that its Avro type cannot hold
-stands there as Postgres prints it and is named in ``exceptional``. Of an old row of which only
-the key is known, only the key is shown: unknown is neither null nor a value (I6).
+is shown as Postgres prints it and named in ``exceptional``. If only the key of an old row is
+known, only the key is shown: unknown is neither null nor a value (I6).
 """
 
 import json
@@ -27,13 +27,13 @@ from walbridge.schemas.position import Lsn, Position, format_lsn
 
 _OPERATIONS = {"r": "copy", "c": "insert", "u": "update", "d": "delete", "t": "truncate", "m": "message"}
 _OF_TABLE = ("t", "m")
-"""In a compacted topic they have keys, which are of no row."""
+"""Operations of whole tables. In a compacted topic they have keys, which belong to no row."""
 _KEY_HEADERS = {"__debezium.newkey": "new_key", "__debezium.oldkey": "old_key"}
 
 
 @dataclass(frozen=True, slots=True)
 class ReadableEvent:
-    """``shown`` is what is printed."""
+    """``shown``: the JSON object that is printed."""
 
     position: Position
     shown: dict[str, Any]
@@ -72,7 +72,7 @@ class EventDecoder:
             ) from None
 
     def position(self, message: Message) -> Position:
-        """Only where it stands."""
+        """The position of a message's event."""
         return self.decode(message).position
 
     def _decode(self, message: Message) -> ReadableEvent:

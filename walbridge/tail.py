@@ -1,8 +1,8 @@
 """``walbridge tail``: the events of one table's topic, or the logical messages, as JSON lines.
 
-In: a table, and where to begin. Out: committed events only. What is there is merged over the
-partitions by position; what comes later is printed as it comes, in position order within each
-partition. One event of each partition is held at a time, however large the topic (I9).
+In: a table, and where to begin. Out: committed events only. Events that are in the topic already
+are merged over the partitions by position; later ones are printed as they come, in position order
+within each partition. One event of each partition is in memory at a time (I9).
 """
 
 import heapq
@@ -27,25 +27,25 @@ from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import messages_topic
 
 ANSWER_S = 10
-"""As long as the producer waits at its start, but no longer than this: somebody waits for an answer."""
+"""Kafka is waited for as long as the producer would at its start, but not longer than this: a person waits."""
 MESSAGES = "--messages"
-"""Instead of a table, which cannot have this name unquoted: the logical messages."""
+"""Stands for the logical messages in place of a table's name; no unquoted table name looks like this."""
 _AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Where to begin: at a position, or with the last events that are there."""
+    """Where to begin: at a position, or with the ``last`` events in the topic."""
 
     position: Position | None = None
     last: int = 10
 
 
 def parse_position(text: str) -> Position:
-    """``16/B374D848`` or, as tail prints it, ``16/B374D848/0``.
+    """The position of ``16/B374D848`` or, as tail prints it, ``16/B374D848/0``.
 
     Raises:
-        OperatorError: neither.
+        OperatorError: the text has neither form.
     """
     high, _, rest = text.partition("/")
     low, slash, ordinal = rest.partition("/")
@@ -58,18 +58,18 @@ def parse_position(text: str) -> Position:
 
 
 def tail(settings: Settings, table: str, beginning: Beginning, *, follow: bool, say: Callable[[str], None]) -> int:
-    """Print events until the end, or with ``follow`` until Ctrl-C. A reader that left ends it quietly.
+    """Print events until the end, or with ``follow`` until Ctrl-C. Ends without an error if the output pipe is closed.
 
     Raises:
         OperatorError: no such table, or Kafka does not answer.
-        RetryableError: it went away meanwhile.
+        RetryableError: Kafka went away meanwhile.
     """
     try:
         _print(_events(settings, table, beginning, follow=follow, say=say), flush=follow)
     except KeyboardInterrupt:
         pass
     except BrokenPipeError:
-        # Python would try to write the rest at exit, and complain.
+        # Else Python would print an error at exit when it flushes the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 

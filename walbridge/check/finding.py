@@ -1,4 +1,4 @@
-"""One thing that was looked at: what was found, how bad it is, what mends it."""
+"""The result of one check: what was found, how bad it is, and what mends it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from enum import StrEnum
 from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError
 
 LAKE = "lake"
-"""An area that is named also where its check cannot be imported."""
+"""The area of a check that may not be importable here: its findings need the name."""
 
 
 class Severity(StrEnum):
@@ -50,12 +50,12 @@ def error(area: str, text: str, remedy: str) -> Finding:
 
 
 def refused(area: str, refusal: OperatorError) -> Finding:
-    """What would stop a program, in its own words."""
+    """An error that would stop a program, with that program's text and remedy."""
     return error(area, refusal.what, refusal.remedy)
 
 
 def not_checked(area: str, peer: str) -> Finding:
-    """It depends on somebody who does not answer."""
+    """A check that could not be made, since a peer does not answer."""
     return Finding(area, Severity.WARNING, f"not checked: {peer} does not answer")
 
 

@@ -31,14 +31,15 @@ from walbridge.schemas.settings import Settings
 
 SPOOL = "spool"
 SPOOL_LOW_BYTES = 2**30
-"""A transaction of some million rows; what it may take at most is seldom free."""
+"""Room for a transaction of some million rows; the most that a spool may take is seldom free."""
 MEMORY = "memory"
 JAVA = "java"
 JARS = "jars"
 
 
 def spool_findings(settings: Settings) -> Iterator[Finding]:
-    """Where transactions wait that come before their commit, and rows of tables that are copied beside the stream."""
+    """The spool folder: transactions wait there for their commit, and rows of tables that are copied beside the
+    stream."""
     postgres = settings.postgres
     is_needed = postgres.streaming != "off" or postgres.two_phase
     waits = "transactions that are not committed yet" if is_needed else "rows of tables that are copied"
@@ -117,12 +118,12 @@ def java_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def _has_spark() -> bool:
-    """Without the extra spark no job runs here, and walbridge jars could not fetch."""
+    """Whether the extra spark is installed: the job and ``walbridge jars`` need it."""
     return find_spec("pyspark") is not None
 
 
 def _sign_of_the_job(settings: Settings) -> str | None:
-    """What of this machine says that the Spark job runs on it; None where nothing does."""
+    """A sign on this machine that the Spark job runs here, for a finding's text; None where there is none."""
     chosen, fetched, lake = settings.spark.jars_dir, place_of("jars") / "spark", settings.lake.path
     if chosen is not None:
         return f"[spark] jars_dir is {chosen}"
@@ -132,7 +133,7 @@ def _sign_of_the_job(settings: Settings) -> str | None:
 
 
 def jar_findings(settings: Settings) -> Iterator[Finding]:
-    """Each jar against its checksum."""
+    """Compare each jar with its checksum."""
     if not _has_spark():
         return
     chosen = settings.spark.jars_dir
@@ -158,7 +159,7 @@ def jar_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def _unfit_jars(jars_dir: str) -> OperatorError | None:
-    """Why the job would not start with these; None where it would."""
+    """Why the job would not start with these jars; None where it would."""
     from walbridge.spark_consumer.preflight import refuse_unreadable_jars  # it is slow to import, and may not be there
 
     try:

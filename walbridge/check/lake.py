@@ -1,4 +1,4 @@
-"""The lake: can it be written, and is what is there this pipeline's?
+"""The lake: can it be written, and does it belong to this pipeline?
 
 In: settings, and what Kafka holds. Out: findings. A folder is tried by writing a file and
 removing it again, and whatever folders that took.
@@ -42,7 +42,7 @@ VERSION_DIGITS = 20
 
 
 def lake_findings(settings: Settings) -> Iterator[Finding]:
-    """Writing, then what is there."""
+    """Whether the lake can be written, then what it holds."""
     refuse_misread(settings.lake.path)
     writable = _writable(settings.lake.path)
     yield writable
@@ -65,7 +65,7 @@ def lake_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def _in_trouble(rows: Sequence[CutRow]) -> Iterator[Finding]:
-    """Tables that the job left as they were: nothing stops, and readers are refused them."""
+    """Tables that the job no longer changes: the job goes on, but ``tables_at`` refuses them."""
     # A plan's row names only what it touches.
     tables = next((row.tables for row in rows if row.kind != "plan"), ())
     for entry in sorted(tables, key=lambda entry: entry.qualified_name):
@@ -109,7 +109,7 @@ def is_of_another_copy(row: CutRow, progress: Progress | None) -> bool:
 
 
 def table_findings(settings: Settings) -> Iterator[Finding]:
-    """Are the tables there that the newest row names? The job meets one that is not at its next change."""
+    """Whether the tables of the newest row exist. The job would notice a missing one only at its next change."""
     path = settings.lake.path
     if "://" in path:
         return
@@ -130,7 +130,7 @@ def table_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def _how_lost(folder: Path, version: int) -> str | None:
-    """By names and sizes of files alone: to open hundreds of tables takes too long for a look."""
+    """Judged by names and sizes of files only: opening hundreds of tables takes too long."""
     try:
         found = files_in(folder)
     except (FileNotFoundError, NotADirectoryError):

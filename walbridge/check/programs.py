@@ -15,7 +15,7 @@ AREA = "programs"
 
 
 def program_findings(verb: str, words: LastWords, now: datetime) -> Iterator[Finding]:
-    """Of one program, by the verb that starts it. None where it never ran."""
+    """The findings about one program, named by the verb that starts it. None where it never ran."""
     lines = list(word_lines(words, now))
     if not lines:
         return

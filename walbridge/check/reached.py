@@ -1,4 +1,4 @@
-"""What answers: Postgres, Kafka, and what each said at once, which later checks compare."""
+"""Which of Postgres and Kafka answer, and the facts that later checks compare, asked from each at once."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,12 +18,12 @@ from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 
 ANSWER_S = 5.0
-"""A peer that is there answers at once; this much is for a busy machine."""
+"""How long an answer may take: a peer answers at once, except on a busy machine."""
 
 
 @dataclass(slots=True)
 class Reached:
-    """What answered, and what it said. None: it did not."""
+    """The answers of the peers. None for a peer that did not answer."""
 
     settings: Settings
     connection: SqlConnection | None = None
@@ -31,7 +31,7 @@ class Reached:
     slot_state: SlotState | None = None
     tables: list[PublishedTable] = field(default_factory=list)
     is_locked: bool = False
-    """Whether a published table is being altered, so that nobody can tell which are published."""
+    """Whether a published table is being altered, so that the published tables cannot be listed."""
     counts: dict[str, int] | None = None
     progress: Progress | None = None
     relations: list[RelationRecord] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Reached:
         return self.progress if self.progress is not None and self.progress.state == "streaming" else None
 
     def answers(self, peer: str) -> bool:
-        """Whether it did, and all that was asked."""
+        """Whether this peer answered, and answered all that was asked."""
         return (self.connection if peer == "Postgres" else self.counts) is not None
 
 

@@ -29,10 +29,10 @@ from walbridge.spark_consumer.errors import GRANT_READ
 AREA = "rights"
 OPEN_S = 5.0
 TOO_LONG_MS = 2**31 - 1
-"""No broker takes a transaction of 24 days, unless it was told to; then an id that nobody uses is known for a while."""
+"""24 days, which no broker accepts unless it is configured for it; then an unused id is known to it for a while."""
 NAMED_MAX = 3
 _SILENT = logging.Logger("librdkafka", logging.CRITICAL + 1)
-"""Without a logger librdkafka says itself, on stderr, what becomes a finding."""
+"""A logger, since librdkafka would else print on stderr what becomes a finding."""
 _LATER = "on its topics is asked for once they are there"
 _OF_A_JOB = "if walbridge materialize is to run with these settings: "
 _LOGIN = "check [kafka.spark]: security.protocol, sasl.mechanism, sasl.jaas.config"
@@ -41,7 +41,7 @@ _LOGIN = "check [kafka.spark]: security.protocol, sasl.mechanism, sasl.jaas.conf
 def rights_findings(
     settings: Settings, counts: Mapping[str, int], relations: Iterable[RelationRecord]
 ) -> Iterator[Finding]:
-    """Of both programs, on the topics that are there."""
+    """The rights of both programs on the topics that exist."""
     own = {spec.name for spec in control_topics(settings)} | {record.topic for record in relations}
     there = own & counts.keys()
     yield from producer_findings(settings, there)
@@ -49,7 +49,7 @@ def rights_findings(
 
 
 def producer_findings(settings: Settings, topics: Collection[str]) -> Iterator[Finding]:
-    """May it write what it has to?
+    """Whether the producer may write what it has to.
 
     Args:
         topics: those of the pipeline that are there.
@@ -67,7 +67,7 @@ def producer_findings(settings: Settings, topics: Collection[str]) -> Iterator[F
 
 
 def job_findings(settings: Settings, topics: Collection[str]) -> Iterator[Finding]:
-    """May it read them, as ``[kafka.spark]`` logs in?"""
+    """Whether the job may read the topics, logged in as ``[kafka.spark]`` says."""
     try:
         as_job = _as_job(settings)
         TopicAdmin(as_job).partition_counts()
@@ -113,7 +113,7 @@ def _as_job(settings: Settings) -> Settings:
 
 
 def _forbidden(settings: Settings, topics: Collection[str], operation: AclOperation) -> list[str]:
-    """Topics with which it may not be done."""
+    """The topics for which this operation is not allowed."""
     if not topics:
         return []
     admin = admin_client(settings)
@@ -132,7 +132,8 @@ def _is_group_forbidden(settings: Settings, group: str) -> bool:
 
 
 def _without(asked: Mapping[str, object], operation: AclOperation, refusal: int) -> Iterator[str]:
-    """Of which the broker says that it may not be done. What it does not tell, a start finds."""
+    """The resources for which the broker says that the operation is not allowed. What it does not tell shows at a
+    start."""
     for name, future in asked.items():
         try:
             allowed = future.result().authorized_operations  # type: ignore[attr-defined]

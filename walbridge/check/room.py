@@ -10,11 +10,11 @@ from pathlib import Path
 from walbridge.check.finding import Finding, error, warning
 
 NEARLY_NONE_BYTES = 64 * 2**20
-"""No plan or transaction of any size fits any more."""
+"""Less free space than any plan or transaction needs."""
 
 
 def room_findings(area: str, folder: Path, low_bytes: int, remedy: str) -> Iterator[Finding]:
-    """A warning below ``low_bytes``, an error where nearly nothing is left; none where the disk cannot be asked."""
+    """A warning below ``low_bytes``, an error where almost nothing is free; None where the disk cannot be asked."""
     there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.is_dir())
     try:
         free = shutil.disk_usage(there).free

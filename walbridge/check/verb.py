@@ -1,4 +1,4 @@
-"""Every check, whatever the others found; what depends on a peer that is away says so.
+"""Runs every check, whatever the others found; a check that needs a peer that is away says so.
 
 In: settings. Out: findings in a fixed order, on stdout; exit code 0, or 2 when one is an error.
 """
@@ -40,7 +40,7 @@ def check(settings: Settings, *, as_json: bool) -> int:
 
 
 def all_findings(settings: Settings) -> Iterator[Finding]:
-    """In the order in which a newcomer mends them."""
+    """The findings, in the order in which a newcomer mends them."""
     reached = Reached(settings)
     try:
         reaching = {
@@ -67,7 +67,7 @@ def all_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def _tried(area: str, findings: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """The findings; a check that fails is a finding too, and no end of the others."""
+    """The findings of one check. If the check itself fails, that is a finding, and the other checks go on."""
     try:
         yield from findings()
     except psycopg.Error as failure:

@@ -1,4 +1,5 @@
-"""What ``walbridge drop`` is about to remove and to leave, for a person who is about to say yes, or as JSON. Pure."""
+"""What ``walbridge drop`` would remove and what it would leave, as text for a person who confirms it, or as JSON.
+Pure."""
 
 import json
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from walbridge.quantities import bytes_text
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """Something that is left alone. ``why``: None for the lake, which always stays."""
+    """Something that is not removed. ``why``: None for the lake, which always stays."""
 
     kind: str
     name: str
@@ -16,14 +17,14 @@ class Stay:
 
     @property
     def line(self) -> str:
-        """For a person."""
+        """One line of text."""
         kind = "the lake" if self.kind == "lake" else self.kind
         return f"{kind:<13}{self.name}" + (f": {self.why}" if self.why else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What goes and what stays, before anything is touched."""
+    """What would be removed and what would stay. Made before anything is removed."""
 
     pipeline: str
     slot: str | None
@@ -38,7 +39,7 @@ class Removal:
         return not (self.slot or self.publications or self.topics)
 
     def lines(self) -> list[str]:
-        """For a person who is about to say yes."""
+        """Lines for the person who confirms it."""
         goes = [*self._slot_line(), *self._publication_line(), *(f"  topic        {name}" for name in self.topics)]
         head = f"This removes what is left of pipeline {self.pipeline}:"
         lines = [head, *goes] if goes else [f"Nothing is left of pipeline {self.pipeline} to remove."]

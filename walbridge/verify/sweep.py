@@ -2,14 +2,15 @@
 
 In: a connection, a table. Out: fingerprints and rows as ``source.py`` gives them, of a table of any size.
 
-The parts of a sweep are of different moments, all between its begin and its end. Both proofs of ``comparison.py`` hold
-all the same, if the cut before was published when the sweep began, and the next one holds all that had committed when
-it ended. A row version that two sweeps show was there at the cut between them. A lake row that is the same at
-the cuts before and behind a sweep was, if the lake is right, one row version all the while, in one place, so that
-its part showed it. Only a rewrite of the table moves rows that nobody changes: then the sweep says nothing.
+The parts of a sweep show different moments, all between its begin and its end. Both proofs of ``comparison.py`` still
+hold if the cut before was published when the sweep began, and the next cut holds all that had committed when it ended.
+A row version that is in two sweeps was there at the cut between them. A lake row that is the same at the cuts before
+and after a sweep was, if the lake is right, one row version in one block all the time, so the part with that block
+showed it. Only a rewrite of the table moves rows that nobody changes: such a sweep proves nothing.
 
-Blocks, not keys: each table has them, also one without a key, and they are read in the order of the disk. Of a table
-with partitions the parts are blocks of all of them, read through the root, on which alone a role needs rights.
+The parts are ranges of blocks, not of keys: tables without a key have them too, and they are read in the order of the
+disk. For a partitioned table a part is these blocks of all partitions, read through the root: a role needs rights on
+the root only.
 """
 
 import time
@@ -24,7 +25,7 @@ PART_S = 1.0
 """A part is made so large that it takes about this long."""
 _BLOCKS_FIRST, _BLOCKS_MAX = 64, 2**17
 _RANGES_SINCE = 140000
-"""From this version on Postgres reads a range of places without reading all others."""
+"""From this version on Postgres reads a range of ctids without reading the whole table."""
 _ROW_BYTES_MIN = 28
 """Of the smallest row with its line pointer."""
 _FILES = """
@@ -48,10 +49,10 @@ class Sweep(Source):
         self._version = connection.info.server_version
 
     def parts(self, table: SourceTable) -> Iterator[str]:
-        """Ranges of the blocks that there are now. What comes behind them is of later than the cut before.
+        """Ranges of the blocks that the table has now. Blocks added later hold rows newer than the cut before only.
 
         Raises:
-            Rewritten: what was read does not hold together.
+            Rewritten: the table was rewritten meanwhile.
         """
         before = self._files(table)
         size, first, blocks = max((each["blocks"] for each in before), default=0), 0, _BLOCKS_FIRST
@@ -85,7 +86,7 @@ def _places(files: list[dict[str, Any]]) -> set[tuple[int, int]]:
 
 
 def _next_blocks(blocks: int, took_s: float) -> int:
-    """Never more than four times as many at once: the next blocks may have larger rows."""
+    """At most four times as many as before: the next blocks may have larger rows."""
     wanted = blocks * PART_S / max(took_s, PART_S / 4)
     return max(1, min(_BLOCKS_MAX, int(wanted)))
 

@@ -1,12 +1,12 @@
-"""Whether the source shows what the lake's cut holds: not while a commit waits for a synchronous standby.
+"""Whether the source shows all that the lake's cut holds: not while a commit waits for a synchronous standby.
 
-In: a connection, just after a cut was found. Out: whether all that had committed in the WAL by then is visible to
-statements from now on. A commit is decoded and published when it is in the WAL; it is visible only once the standby
-has it, however long that takes (PostgreSQL ``xact.c``, ``RecordTransactionCommit``). Until then, and a moment longer,
-its transaction holds the lock of its xid. Which of them wait in their commit only few roles may ask, so each that
-holds that lock at both ends counts. ``pg_current_snapshot()`` would lack the newest: it ends before the first xid
-behind all that have ended. Without synchronous standbys a commit is visible microseconds after it is in the WAL, long
-before any lake has it.
+In: a connection, just after a cut was found. Out: whether all commits that were in the WAL then are visible to
+statements from now on. A commit is decoded and published once it is in the WAL; it becomes visible only when the
+standby has it, however long that takes (PostgreSQL ``xact.c``, ``RecordTransactionCommit``). Until a moment after that
+its transaction holds the lock of its xid. Only few roles may see which transactions wait in their commit, so every
+transaction that holds such a lock when the wait begins has to release it. ``pg_current_snapshot()`` is no help: it does
+not list the newest transactions. Without synchronous standbys a commit is visible microseconds after it is in the WAL,
+long before any lake has it.
 """
 
 import time
@@ -26,10 +26,11 @@ WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted
 
 
 def is_visible(connection: Connection, beat: Callable[[], None], wait_s: float = WAIT_S) -> bool:
-    """Whether every transaction that may be in its commit now ends within ``wait_s``; at once, where none may.
+    """Whether every transaction that may be in its commit now ends within ``wait_s``. True at once where commits do not
+    wait for a standby.
 
     Args:
-        beat: called while they are waited for; it may raise.
+        beat: called again and again during the wait; it may raise.
     """
     if not connection.execute(_COMMITS_WAIT).fetchall()[0]["they_do"]:
         return True

@@ -1,7 +1,7 @@
-"""Which process this is, so that another one on the machine can tell whether it lives.
+"""An identity of this process, by which another process on the same machine can tell whether it still runs.
 
-In: nothing, or what a process said of itself. Out: an identity that no other process ever has: the boot of the machine,
-the namespace of its process ids (a container has its own), its id, and when it began. An id alone comes again.
+In: nothing, or the identity of a process. Out: an identity that no other process ever has: the boot of the machine, the
+namespace of process ids (a container has its own), the process id and its start time. A process id alone is used again.
 """
 
 import os
@@ -12,12 +12,12 @@ _NAMESPACE = Path("/proc/self/ns/pid")
 
 
 def own_process() -> str:
-    """Of this one; empty where the machine does not tell."""
+    """The identity of this process; empty where the machine does not tell."""
     return _identity(os.getpid())
 
 
 def is_alive(process: str) -> bool | None:
-    """Whether it lives; None where this machine cannot know."""
+    """Whether the process with this identity still runs; None where this machine cannot know."""
     machine, _, _ = process.rpartition("/")
     machine, _, pid = machine.rpartition("/")
     if not pid.isdecimal() or machine != _machine():
@@ -27,7 +27,7 @@ def is_alive(process: str) -> bool | None:
 
 def _identity(pid: int) -> str:
     try:
-        # The name, in brackets, may hold anything; of what follows the twentieth is the start, in ticks since the boot.
+        # The name, in brackets, may hold anything. The twentieth field behind it is the start, in ticks since the boot.
         began = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return "" if began[0] in "ZX" else f"{_machine()}/{pid}/{began[19]}"
     except (OSError, IndexError):
