@@ -42,8 +42,12 @@ _BY_CODE = {
     "needs: walbridge check counts them",
 }
 """Where the remedy of the class would be wrong."""
+_INTERNAL = "XX000"
 _TOO_LARGE = "invalid memory alloc request size"
 """Of a value, while a row becomes text; told as an internal error (XX000), which may be anything else, too."""
+_UNMAPPED = "could not map filen"
+"""Of a change in the WAL whose file Postgres knows of no table as of then (XX000), by a fault of its own:
+reorderbuffer.c, ReorderBufferProcessTXN, in 12 to 18. Words of internal errors are in no language but this."""
 _UNSUPPORTED = "0A"
 """In a stream, of two errors alone: publications of one table do not agree, as after ADD COLUMN where one has a list.
 They are not told by their words, which are in the language of lc_messages, and that only a superuser may set."""
@@ -87,6 +91,8 @@ def raise_for_result(pgconn: pq.abc.PGconn, result: pq.abc.PGresult | None, *, i
         if is_stream and isinstance(error, OperatorError) and stays_in_wal(sqlstate, message):
             first = _PUBLICATIONS if sqlstate == _NO_SUCH_NAME else error.remedy
             raise StreamLost(f"a change in the WAL cannot be decoded: {error.what}", first=first)
+        if is_stream and sqlstate == _INTERNAL and message.startswith(_UNMAPPED):
+            raise StreamLost(f"a change in the WAL cannot be decoded: {error}")
         raise error
 
 
@@ -126,7 +132,7 @@ def stays_in_wal(sqlstate: str, message: str) -> bool:
 
 
 def _is_too_large(sqlstate: str, message: str) -> bool:
-    return sqlstate[:2] == "54" or (sqlstate == "XX000" and _TOO_LARGE in message)
+    return sqlstate[:2] == "54" or (sqlstate == _INTERNAL and _TOO_LARGE in message)
 
 
 def _name_of(sqlstate: str) -> str:

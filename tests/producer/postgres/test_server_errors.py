@@ -121,6 +121,17 @@ def test_stream_that_ends_where_publications_differ_asks_for_a_copy_of_all_table
     assert lost.remedy.endswith(f"; then {COPY_ALL}")
 
 
+def test_file_that_postgres_can_name_no_table_of_ends_every_session_of_its_slot() -> None:
+    """I7: faults of Postgres in decoding say so. The words are internal, and in one language."""
+    message = 'could not map filenumber "base/5/16401" to relation OID'
+    lost = lost_by(failed("XX000", message))
+    assert message in lost.what
+    assert lost.remedy == COPY_ALL
+    assert lost_by(failed("XX000", 'could not map filenode "base/5/16401" to relation OID')).remedy == COPY_ALL
+    with pytest.raises(RetryableError):
+        raise_for_result(cast(Any, Lost()), failed("XX000", message))
+
+
 def test_publication_that_was_not_there_when_the_change_was_made_ends_every_session_of_its_slot() -> None:
     """I7: until 17 the name is looked up as of the change. At a start the same code is about a slot or a table."""
     result = failed("42704", 'publication "w" does not exist')
