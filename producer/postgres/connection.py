@@ -61,6 +61,8 @@ PINNED = {
     "bytea_output": "hex",
     "lc_monetary": "C",
     "search_path": "",  # then reg* types print their names qualified
+    "quote_all_identifiers": "off",
+    "array_nulls": "on",  # a key is read back as it was printed
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",

@@ -20,11 +20,17 @@ SET_AT_LOGIN = {
     "client_encoding": "LATIN9",
     "search_path": "pg_catalog",
     "statement_timeout": "1ms",
+    "quote_all_identifiers": "on",
+    "array_nulls": "off",
 }
 PRINTED = (
-    "SELECT timestamptz '2026-02-01 12:00+00' AS at, date '2026-02-01' AS day, 0.1::float8 + 0.2 AS sum, 'é€' AS text"
+    "SELECT timestamptz '2026-02-01 12:00+00' AS at, date '2026-02-01' AS day, 0.1::float8 + 0.2 AS sum, 'é€' AS text, "
+    "regclass 'pg_catalog.pg_class' AS named, '{NULL}'::text[] AS nulls"
 )
-AS_EVER = {"at": "2026-02-01 12:00:00+00", "day": "2026-02-01", "sum": "0.30000000000000004", "text": "é€"}
+AS_EVER = {"at": "2026-02-01 12:00:00+00", "day": "2026-02-01", "sum": "0.30000000000000004", "text": "é€"} | {
+    "named": "pg_class",
+    "nulls": "{NULL}",
+}
 
 
 def test_variables_of_libpq_change_nothing_that_is_read(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

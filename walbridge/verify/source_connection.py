@@ -23,6 +23,7 @@ _SESSION = {
     "bytea_output": "hex",
     "lc_monetary": "C",
     "search_path": "",
+    "quote_all_identifiers": "off",
     "row_security": "off",
     "statement_timeout": "0",
     "lock_timeout": f"{LOCKED_S}s",
