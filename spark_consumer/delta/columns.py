@@ -28,6 +28,12 @@ def delta_schema(fields: Sequence[LakeField]) -> Schema:
     return Schema.from_json(json.dumps({"type": "struct", "fields": [field.json() for field in fields]}))
 
 
+def lake_fields(schema: Schema) -> list[LakeField]:
+    """The columns of a Delta schema."""
+    found = json.loads(schema.to_json())["fields"]
+    return [LakeField(field["name"], field["type"], field["metadata"]) for field in found]
+
+
 def arrow_schema(fields: Sequence[LakeField]) -> pa.Schema:
     """The Arrow schema of these columns, field metadata included."""
     return pa.schema(delta_schema(fields).to_arrow())

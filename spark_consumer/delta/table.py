@@ -11,28 +11,21 @@ Delta-rs does not skip a transaction that a table already has; ``head.py`` does.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, Schema, write_deltalake
 from deltalake.exceptions import DeltaError
 from deltalake.schema import Field
 
-from walbridge.spark_consumer.delta.columns import LakeField, delta_schema
-from walbridge.spark_consumer.delta.commit import Commit, Matches
+from walbridge.spark_consumer.delta.columns import LakeField, delta_schema, lake_fields
+from walbridge.spark_consumer.delta.commit import SHAPE, Commit, Matches
 from walbridge.spark_consumer.delta.empty_commits import refuse_empty_commits
 from walbridge.spark_consumer.delta.opening import table_if_any
 from walbridge.spark_consumer.delta.shared_files import delete_dangling_checkpoint_hint
-from walbridge.spark_consumer.delta.table_faults import (
-    ConcurrentCommit,
-    DamagedTable,
-    VersionGone,
-)
-from walbridge.spark_consumer.delta.table_features import (
-    commit_errors,
-    constraints,
-    refuse_unwritable,
-)
+from walbridge.spark_consumer.delta.statistics import exact_bounds, kept_bounds, without_bounds
+from walbridge.spark_consumer.delta.table_faults import ConcurrentCommit, DamagedTable, VersionGone
+from walbridge.spark_consumer.delta.table_features import commit_errors, constraints, has_vectors, refuse_unwritable
 from walbridge.spark_consumer.errors import classified_error
 
 RETENTION_DAYS = 9
@@ -60,11 +53,6 @@ _WITHOUT_BOUNDS = {"datafusion.optimizer.enable_dynamic_filter_pushdown": "false
 
 def _newest_transaction(*found: int | None) -> int | None:
     return max((version for version in found if version is not None), default=None)
-
-
-def has_vectors(delta: DeltaTable) -> bool:
-    """Whether the table may have deletion vectors, whichever program made them."""
-    return "deletionVectors" in (delta.protocol().reader_features or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +106,7 @@ class LakeTable:
             delta = DeltaTable.create(
                 uri,
                 delta_schema(fields),
-                configuration=PROPERTIES,
+                configuration={**PROPERTIES, **exact_bounds(fields)},
                 storage_options=storage_options or None,
                 commit_properties=commit.properties(),
             )
@@ -136,8 +124,7 @@ class LakeTable:
     @property
     def fields(self) -> list[LakeField]:
         """The columns, in the table's own order."""
-        found = json.loads(self._delta.schema().to_json())["fields"]
-        return [LakeField(field["name"], field["type"], field["metadata"]) for field in found]
+        return lake_fields(self._delta.schema())
 
     def transaction_version(self, app_id: str) -> int | None:
         """The newest Delta transaction of an application; None without one."""
@@ -176,16 +163,25 @@ class LakeTable:
     def append(self, rows: pa.RecordBatchReader, commit: Commit) -> None:
         """Add rows; their schema is the table's."""
         with commit_errors(self.uri, self._delta):
-            write_deltalake(self._delta, rows, mode="append", commit_properties=commit.properties())
+            write_deltalake(
+                self._delta,
+                rows,
+                mode="append",
+                writer_properties=without_bounds(self.fields),
+                commit_properties=commit.properties(),
+            )
 
     def overwrite(self, rows: pa.RecordBatchReader, commit: Commit) -> None:
         """Replace all rows by these, and the schema by theirs."""
+        fields = lake_fields(Schema.from_arrow(rows.schema))
+        self.keep_bounds(fields, commit)
         with commit_errors(self.uri, self._delta):
             write_deltalake(
                 self._delta,
                 rows,
                 mode="overwrite",
                 schema_mode="overwrite",
+                writer_properties=without_bounds(fields),
                 commit_properties=commit.properties(),
             )
 
@@ -197,6 +193,7 @@ class LakeTable:
                 merge.condition,
                 source_alias="source",
                 target_alias="target",
+                writer_properties=without_bounds(self.fields),
                 commit_properties=commit.properties(),
             )
             if merge.delete_when is not None:
@@ -218,6 +215,7 @@ class LakeTable:
 
     def add_columns(self, fields: Sequence[LakeField], commit: Commit) -> None:
         """New columns, null in every row."""
+        self.keep_bounds([*self.fields, *fields], commit)
         with commit_errors(self.uri, self._delta):
             new = [Field.from_json(json.dumps(field.json())) for field in fields]
             self._delta.alter.add_columns(new, commit_properties=commit.properties())
@@ -258,13 +256,20 @@ class LakeTable:
     def _is_written_by_spark(self) -> bool:
         return self._delta.metadata().configuration.get(BY_SPARK) == "true"
 
+    def keep_bounds(self, fields: Sequence[LakeField], commit: Commit) -> None:
+        """Before the table gets these columns: have no writer tell bounds of one that are not exact."""
+        if found := kept_bounds(self.fields, fields, self._delta.metadata().configuration):
+            self._set(found, replace(commit, step=SHAPE))
+
+    def _set(self, properties: dict[str, str], commit: Commit) -> None:
+        said = commit.properties()
+        with commit_errors(self.uri, self._delta):
+            self._delta.alter.set_table_properties(properties, raise_if_not_exists=False, commit_properties=said)
+
     def mark_spark_writes(self, commit: Commit) -> None:
         """Set the property that Spark writes to the table, unless it is set."""
         if not self._is_written_by_spark:
-            with commit_errors(self.uri, self._delta):
-                self._delta.alter.set_table_properties(
-                    {BY_SPARK: "true"}, raise_if_not_exists=False, commit_properties=commit.properties()
-                )
+            self._set({BY_SPARK: "true"}, commit)
 
     def advance_over(self, commit: Commit) -> None:
         """Move the handle to the version after this commit, which Spark has made; stay if it had nothing to commit.

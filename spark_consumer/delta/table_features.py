@@ -64,6 +64,11 @@ def refuse_unwritable(uri: str, table: DeltaTable) -> None:
         raise unwritable(uri, ", ".join(sorted(found)))
 
 
+def has_vectors(delta: DeltaTable) -> bool:
+    """Whether rows of a table may be marked as deleted beside their file, by whomever."""
+    return "deletionVectors" in (delta.protocol().reader_features or ())
+
+
 def unknown_feature(error: DeltaError) -> str | None:
     """Why delta-rs cannot open a table, if a feature is the reason."""
     found = _UNKNOWN.search(str(error))

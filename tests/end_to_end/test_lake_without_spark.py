@@ -13,7 +13,7 @@ from tests.fix_pipeline import PipelineUnderTest
 from walbridge.__main__ import main
 from walbridge.lake import published, tables_at
 from walbridge.schemas.position import format_lsn
-from walbridge.spark_consumer.delta.table import has_vectors
+from walbridge.spark_consumer.delta.table_features import has_vectors
 from walbridge.spark_consumer.read import tables_at as tables_with_spark
 
 COLUMNS = ["id", "Größe (cm)", "paid", "at"]

@@ -47,6 +47,7 @@ def rewrite_by_spark(spark: SparkSession, table: LakeTable, rewrite: Rewrite, co
         ConcurrentCommit: another program committed to the table meanwhile.
     """
     new, columns, struct = rewrite.added, rewrite.columns, rewrite.struct
+    table.keep_bounds([*rewrite.fields, struct], commit)
     schema = arrow_schema(new)
     row = pa.Table.from_pylist([{field.name: rewrite.values.get(field.name) for field in new}], schema)
     found = spark.read.format("delta").option("versionAsOf", table.version).load(spark_path(table))

@@ -17,6 +17,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.delta.columns import lake_fields
 from walbridge.spark_consumer.delta.folder import delete_folder
 from walbridge.spark_consumer.delta.maintenance.old_files import (
     GAP_S,
@@ -29,8 +30,10 @@ from walbridge.spark_consumer.delta.maintenance.purge import Purge
 from walbridge.spark_consumer.delta.maintenance.revisits import INTERVAL, Revisits
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.delta.opening import writable_table
-from walbridge.spark_consumer.delta.table import PROPERTIES, has_vectors
+from walbridge.spark_consumer.delta.statistics import exact_bounds, without_bounds
+from walbridge.spark_consumer.delta.table import PROPERTIES
 from walbridge.spark_consumer.delta.table_faults import DamagedTable
+from walbridge.spark_consumer.delta.table_features import has_vectors
 from walbridge.spark_consumer.plan.kept_cuts import Retention
 
 log = structlog.get_logger()
@@ -157,10 +160,17 @@ class Maintenance:
         except (DamagedTable, OperatorError) as error:
             return self._untidied(path, error)
         try:
-            if PROPERTIES.items() - table.metadata().configuration.items():  # an older version of walbridge made it
-                table.alter.set_table_properties(dict(PROPERTIES), commit_properties=_WITHOUT_RETRY)
+            columns = lake_fields(table.schema())
+            wanted = {**PROPERTIES, **exact_bounds(columns)}
+            # An older version of walbridge made it, or it has got another column.
+            if wanted.items() - table.metadata().configuration.items():
+                table.alter.set_table_properties(wanted, commit_properties=_WITHOUT_RETRY)
             if small_file_count(table) >= SMALL_FILES_MAX:
-                table.optimize.compact(target_size=2 * SMALL_FILE_BYTES, commit_properties=_WITHOUT_RETRY)
+                table.optimize.compact(
+                    target_size=2 * SMALL_FILE_BYTES,
+                    writer_properties=without_bounds(columns),
+                    commit_properties=_WITHOUT_RETRY,
+                )
             if has_vectors(table):
                 self._marked.setdefault(path)
             self._old.delete(table, path)

@@ -20,8 +20,9 @@ from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, conte
 from walbridge.spark_consumer.delta.maintenance.log_trim import LogTrim
 from walbridge.spark_consumer.delta.maintenance.unnamed_files import FileHistory
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
-from walbridge.spark_consumer.delta.table import LakeTable, has_vectors
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.delta.table_faults import VersionGone
+from walbridge.spark_consumer.delta.table_features import has_vectors
 from walbridge.spark_consumer.plan.kept_cuts import Retention
 
 log = structlog.get_logger()
