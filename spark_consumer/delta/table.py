@@ -155,10 +155,12 @@ class LakeTable:
         return max(found, default=None)
 
     def commits(self, newest: int) -> list[Commit]:
-        """What the newest commits say of themselves, oldest first."""
+        """What the newest commits say of themselves, oldest first. One that says nothing, as Delta lets it, is not in
+        the history: then a stranger comes last."""
         if newest <= 0:
             return []
-        return [Commit.of(entry) for entry in reversed(self._delta.history(newest))]
+        found = [Commit.of(entry) for entry in reversed(self._delta.history(newest))]
+        return [*found, Commit(plan=None)] if len(found) < newest <= self.version else found
 
     def append(self, rows: pa.RecordBatchReader, commit: Commit) -> None:
         """Add rows; their schema is the table's."""

@@ -123,6 +123,19 @@ def test_commit_of_another_program_is_undone(lake: Path, applied_before: bool) -
     assert numbers(lake, changed(None, lake, base, insert(2))) == [1, 2]
 
 
+@pytest.mark.parametrize("applied_before", [False, True])
+def test_commit_that_does_not_say_whose_it_is_is_undone(lake: Path, applied_before: bool) -> None:
+    """Delta leaves that to who writes, and the history has none of these."""
+    base = copied(None, lake, INSERTS, {"n": 1})
+    head = changed(None, lake, base, insert(2)) if applied_before else base
+    strange_commit(lake, head)
+    newest = max((lake / head.path / "_delta_log").glob("*.json"))
+    lines = newest.read_text().splitlines(keepends=True)
+    newest.write_text("".join(line for line in lines if "commitInfo" not in line))
+
+    assert numbers(lake, changed(None, lake, base, insert(2))) == [1, 2]
+
+
 def test_base_that_already_holds_the_plan_is_refused_not_applied_twice(lake: Path) -> None:
     """``_cuts`` may be older than the tables, or the work of newer code."""
     head = changed(None, lake, copied(None, lake, INSERTS), insert(1))
