@@ -50,6 +50,21 @@ _OPERATOR_CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "check that it is up, [lake] path and [lake] storage_options, then start again: nothing is lost",
     ),
     (
+        re.compile(r"Too many open files"),
+        "this user, or this machine, may have no more files open",
+        "raise the limit (ulimit -n, or LimitNOFILE= of systemd), then start again: nothing is lost",
+    ),
+    (
+        # Of NFS and FUSE, for instance; in the system's own words, as below.
+        re.compile(
+            "Transport endpoint is not connected|Host is down|Remote I/O error|No such device|Structure needs cleaning"
+            "|Software caused connection abort"
+        ),
+        r"the storage of the lake, or of scratch files, does not answer: \g<0>",
+        "mount it again, or have it repaired, where [lake] path and the temporary folder are; then start again: "
+        "nothing is lost",
+    ),
+    (
         re.compile(r"Unknown scheme: "),
         "the lake's path names a kind of store that delta-rs does not know",
         'write [lake] path as a folder, or as a URI such as "s3://bucket/lake"',

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -81,6 +85,12 @@ LAKE = {
         "  tcp connect error\n  Connection refused (os error 111)\n",
         "does not answer",
     ),
+    "a mount of which nobody is left that serves it": (
+        OSError,
+        "Kernel error -> Generic LocalFileSystem error\n  Unable to open file /l/_delta_log/_last_checkpoint\n"
+        "  Transport endpoint is not connected (os error 107)\n",
+        "Transport endpoint is not connected",
+    ),
     "a store of another kind": (DeltaError, "Unknown scheme: foo. Known schemes: s3,gs", "kind of store"),
 }
 """What delta-rs 1.6 was seen to say."""
@@ -112,6 +122,29 @@ def test_scratch_file_without_room_is_told_too() -> None:
         classifying_errors(),
     ):
         file.write(b"x")
+
+
+@pytest.fixture
+def table_and_no_file_more(lake: Path) -> Iterator[Path]:
+    DeltaTable.create(lake, pa.schema([("a", pa.int64())]))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len([*Path("/proc/self/fd").iterdir()]) + 8, limits[1]))
+    held = []
+    try:
+        with suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        yield lake
+    finally:
+        for file in held:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_files_that_may_not_be_opened_are_told_with_the_limit_to_raise(table_and_no_file_more: Path) -> None:
+    with pytest.raises(OperatorError, match="no more files open") as told, sorting_errors():
+        DeltaTable(table_and_no_file_more)
+    assert "ulimit -n" in told.value.remedy
 
 
 def test_connection_that_the_jvm_refuses_is_not_the_disks() -> None:
