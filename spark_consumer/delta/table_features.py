@@ -49,8 +49,8 @@ def _set_by_others(what: str) -> str:
     return f"another program set {what} on it"
 
 
-def refuse_unwritable(uri: str, table: DeltaTable) -> None:
-    """Refuse a table with a feature that delta-rs does not write.
+def refuse_unwritable(uri: str, table: DeltaTable, but: str = "") -> None:
+    """Refuse a table with a feature, ``but`` for one, that delta-rs does not write.
 
     Raises:
         TableError: it names all of them.
@@ -60,7 +60,7 @@ def refuse_unwritable(uri: str, table: DeltaTable) -> None:
     if protocol.min_writer_version == _IDENTITY_VERSION:
         found.add("identityColumns")
     found |= {name for name, off in _OFF.items() if properties.get(name, off) != off}
-    if found:
+    if found := found - {but}:
         raise unwritable(uri, ", ".join(sorted(found)))
 
 

@@ -119,6 +119,15 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     "test_job_whose_newest_row_was_lost_with_its_commit_stops_and_goes_on_once_that_is_deleted": (
         "spark_consumer/delta/manifest/damaged.py:damaged_manifest",
     ),
+    "tests/spark_consumer/delta/manifest/test_writer.py::"
+    "test_manifest_on_which_another_program_set_what_cannot_be_written_is_told_at_once": (
+        "spark_consumer/delta/manifest/damaged.py:refuse_unwritable_manifest",
+    ),
+    "tests/spark_consumer/delta/manifest/test_writer.py::"
+    "test_manifest_whose_files_are_lost_is_told_until_they_are_back": (
+        "spark_consumer/delta/manifest/manifest_reader.py:_found",
+        "spark_consumer/delta/manifest/manifest_reader.py:_named",
+    ),
     "tests/spark_consumer/test_read.py::test_table_whose_log_cannot_be_listed_is_refused_until_it_is_there": (
         "spark_consumer/delta/empty_commits.py:_unlisted",
     ),

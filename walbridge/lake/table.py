@@ -18,7 +18,7 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
 from walbridge.lake.batches import session_options
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import OperatorError, WalbridgeError
 from walbridge.schemas.topics import LAKE_STRUCT
 from walbridge.spark_consumer.delta.empty_commits import refuse_to_readers
 from walbridge.spark_consumer.errors import classified_error
@@ -116,7 +116,7 @@ def unreadable(what: str) -> Iterator[None]:
 def unreadable_error(what: str, error: Exception) -> BaseException:
     """What an operator is told of a failure to read."""
     found = classified_error(error)
-    if found is not error:
+    if isinstance(found, WalbridgeError):
         return found
     return OperatorError(
         f"{what} cannot be read: {type(error).__name__}",

@@ -1,4 +1,4 @@
-"""The error for a manifest whose log cannot be followed, and its remedy.
+"""The error for a manifest whose log cannot be followed, that has lost rows, or that cannot be written; and its remedy.
 
 In: the manifest's log. Out: the operator's error. If a power cut damaged only the newest commits, the remedy is to
 delete them: a job makes them again, since it finds the tables as after any kill (I5). If a later commit is whole, the
@@ -8,16 +8,39 @@ rows of the damaged ones cannot be made again, and a plan may lack the row that 
 import json
 from collections.abc import Mapping
 
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 
-from walbridge.schemas.errors import COPY_ALL_ANEW, OperatorError
+from walbridge.schemas.errors import COPY_ALL_ANEW, OperatorError, TableError
 from walbridge.spark_consumer.delta.maintenance.log_files import LOG, LogFiles, commit_name, read_file
+from walbridge.spark_consumer.delta.table_features import refuse_unwritable
 
 FROM_BACKUP = (
     f"bring that folder back from a backup of the whole lake; else name an empty folder in [lake] path, and "
     f"{COPY_ALL_ANEW}"
 )
+
+
+class LostRows(OperatorError, OSError):
+    """Files of the manifest are gone, or damaged: an error of the system, too, to those who tell all these alike."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(
+            f"the lake's manifest {uri} cannot be read: it has lost files, or they are damaged", remedy=FROM_BACKUP
+        )
+
+
+def refuse_unwritable_manifest(table: DeltaTable) -> None:
+    """Refuse one on which another program set what delta-rs does not write; the job itself takes ``appendOnly`` back.
+
+    Raises:
+        OperatorError: what was set.
+    """
+    try:
+        refuse_unwritable(table.table_uri, table, but="delta.appendOnly")
+    except TableError as error:
+        raise OperatorError(error.what, remedy=FROM_BACKUP) from None
 
 
 def damaged_manifest(uri: str, how: str, storage_options: Mapping[str, str] | None) -> OperatorError:

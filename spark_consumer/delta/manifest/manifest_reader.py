@@ -17,9 +17,9 @@ from deltalake.fs import DeltaStorageHandler
 
 from walbridge.schemas.errors import NEWER_WALBRIDGE, OperatorError
 from walbridge.schemas.setting_checks.lake_path import refuse_misread
-from walbridge.spark_consumer.delta.manifest.damaged import damaged_manifest
+from walbridge.spark_consumer.delta.manifest.damaged import LostRows, damaged_manifest
 from walbridge.spark_consumer.delta.opening import table_if_any
-from walbridge.spark_consumer.delta.table_faults import DamagedTable
+from walbridge.spark_consumer.delta.table_faults import DamagedTable, is_lost_file
 from walbridge.spark_consumer.plan.kept_cuts import WrittenRow
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 from walbridge.spark_consumer.plan.pending_copy import CopyRange, CopyShape, PendingCopy
@@ -198,7 +198,7 @@ def _named(table: DeltaTable, storage_options: dict[str, str] | None) -> Iterato
             with files.open_input_file(file) as opened:
                 yield from _named_in(pq.ParquetFile(opened))
     except (pa.ArrowException, FileNotFoundError) as error:
-        raise OSError(str(error)) from error
+        raise LostRows(table.table_uri) from error
 
 
 def _named_in(file: pq.ParquetFile) -> set[tuple[str, int]]:
@@ -236,8 +236,8 @@ def _queried(table: DeltaTable, sql: str) -> pa.Table:
     """
     try:
         return pa.RecordBatchReader.from_stream(QueryBuilder().register("cuts", table).execute(sql)).read_all()
-    except pa.ArrowException as error:  # what a stream of Arrow's makes of any failure
-        raise OSError(str(error)) from error
+    except (pa.ArrowException, OSError) as error:  # what a stream of Arrow's makes of any failure
+        raise LostRows(table.table_uri) if is_lost_file(error) else OSError(str(error)) from error
 
 
 def _row(record: dict[str, Any]) -> CutRow:

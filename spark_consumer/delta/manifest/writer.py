@@ -18,6 +18,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from walbridge.schemas.errors import OperatorError, Superseded, foreign_lake
 from walbridge.spark_consumer.delta.folder import local_folder
+from walbridge.spark_consumer.delta.manifest.damaged import refuse_unwritable_manifest
 from walbridge.spark_consumer.delta.manifest.manifest_reader import (
     CUTS_TABLE,
     SCHEMA,
@@ -59,7 +60,8 @@ class Manifest:
             formerly: the pipeline's name before.
 
         Raises:
-            OperatorError: the lake is another pipeline's, or another job creates it right now.
+            OperatorError: the lake is another pipeline's, another job creates it right now, or another program set on
+                it what cannot be written.
         """
         self._pipeline, self._storage_options = pipeline, storage_options
         self._newest_cut = NewestCutFile(lake, storage_options)
@@ -69,6 +71,7 @@ class Manifest:
         self._sequence = newest.sequence if newest else None
         if newest is not None and newest.pipeline not in (pipeline, formerly):
             raise foreign_lake(lake, newest.pipeline, pipeline)
+        refuse_unwritable_manifest(self._table)
 
     @property
     def version(self) -> int:
@@ -128,6 +131,9 @@ class Manifest:
 
     def thin(self, retention: Retention, now: datetime) -> None:
         """Drop rows that are not kept any more, the oldest first."""
+        if _PROPERTIES.items() - self._table.metadata().configuration.items():  # an older version of walbridge made it
+            with self._fenced():
+                self._table.alter.set_table_properties(_PROPERTIES, commit_properties=_WITHOUT_RETRY)
         runs = dropped(written_rows(self._table), retention, now)[:RANGES_MAX]
         if not runs:
             return
@@ -169,9 +175,6 @@ class Manifest:
 
     def vacuum(self) -> None:
         """Delete files that compactions replaced. No reader needs them, since each opens the newest version."""
-        if _PROPERTIES.items() - self._table.metadata().configuration.items():  # an older version of walbridge made it
-            with self._fenced():
-                self._table.alter.set_table_properties(_PROPERTIES, commit_properties=_WITHOUT_RETRY)
         self._table.vacuum(_HOURS, dry_run=False, enforce_retention_duration=False)
         self._table.update_incremental()  # a vacuum writes its own commits
         self._expect_own_newest()

@@ -1,5 +1,6 @@
 """The manifest: one commit a row, exact versions, newest row."""
 
+import shutil
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,9 +9,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from tests.spark_consumer.delta.set_by_others import UNWRITABLE, set_features
 from walbridge.schemas.control.cut import Epoch
 from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.delta.manifest.manifest_reader import SCHEMA, newest_published, open_table
+from walbridge.spark_consumer.delta.manifest.published import published
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.plan.kept_cuts import Retention
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
@@ -116,14 +119,51 @@ def test_a_lake_of_another_pipeline_is_refused(manifest: Manifest, lake: Path) -
         Manifest(str(lake), "q", {})
 
 
-def test_a_row_whose_file_cannot_be_read_is_an_error_of_the_system(manifest: Manifest, lake: Path) -> None:
-    """`walbridge status` and `check` say it in one line."""
+def test_manifest_whose_files_are_lost_is_told_until_they_are_back(manifest: Manifest, lake: Path) -> None:
+    """Such an error is one of the system, too: `walbridge status` and `check` say it in one line."""
     manifest.append(row(1))
+    shutil.copytree(lake, lake.parent / "backup")
     for file in (lake / "_cuts").glob("*.parquet"):
         file.unlink()
 
-    with pytest.raises(OSError, match="parquet"):
-        manifest.newest()
+    for look in (manifest.newest, lambda: manifest.versions_in_rows("public/a")):
+        with pytest.raises(OSError, match="has lost files, or they are damaged") as told:
+            look()
+        assert isinstance(told.value, OperatorError)
+        assert "from a backup" in told.value.remedy
+    shutil.rmtree(lake)
+    (lake.parent / "backup").rename(lake)
+    assert Manifest(str(lake), "p", {}).newest() == row(1)
+
+
+@pytest.mark.parametrize("feature", ["clustering, domainMetadata", "delta.columnMapping.mode"])
+def test_manifest_on_which_another_program_set_what_cannot_be_written_is_told_at_once(
+    manifest: Manifest, lake: Path, feature: str
+) -> None:
+    manifest.append(row(1))
+    shutil.copytree(lake, lake.parent / "backup")
+    set_features(lake / "_cuts", UNWRITABLE[feature])
+
+    with pytest.raises(OperatorError, match=rf"/_cuts/? cannot be written any more: .* set {feature} on it") as refused:
+        Manifest(str(lake), "p", {})
+    assert "from a backup" in refused.value.remedy
+    shutil.rmtree(lake)
+    (lake.parent / "backup").rename(lake)
+    Manifest(str(lake), "p", {}).append(row(2))
+
+
+def test_manifest_that_another_program_let_nobody_delete_from_drops_rows_all_the_same(
+    manifest: Manifest, lake: Path
+) -> None:
+    for n in range(1, 4):
+        manifest.append(row(n))
+    set_features(lake / "_cuts", UNWRITABLE["delta.appendOnly"])
+    again = Manifest(str(lake), "p", {})
+    again.append(row(4))
+
+    again.thin(WEEK, NOW + timedelta(days=30))
+
+    assert [each.sequence for each in published(str(lake))] == [4]
 
 
 def test_compaction_keeps_every_row_in_fewer_files(manifest: Manifest, lake: Path) -> None:
