@@ -287,6 +287,9 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     "tests/walbridge/runtime/test_streams.py::test_verb_whose_terminal_lacks_a_sign_says_what_mends_it": (
         "walbridge/runtime/streams.py:refused_print",
     ),
+    "tests/walbridge/sql/test_sql.py::test_query_from_a_terminal_in_latin_1_is_told": (
+        "walbridge/sql/verb.py:_refuse_other_bytes",
+    ),
     "tests/walbridge/sql/test_sql.py::test_column_that_was_not_read_fails_the_query_that_needs_it": (
         "walbridge/sql/lake_catalog.py:_classified",
     ),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from walbridge.lake.table import unreadable
 from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT
-from walbridge.schemas.errors import foreign_lake
+from walbridge.schemas.errors import OperatorError, foreign_lake
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
@@ -29,6 +29,7 @@ def sql(
     Raises:
         OperatorError: nothing is published (by then), a table is not there or not current, or the SQL is not right.
     """
+    _refuse_other_bytes(text)
     lake, options = settings.lake.path, flatten(settings.lake.storage_options)
     with unreadable(f"the lake at {lake}"):
         row = published_at(lake, at, storage_options=options)
@@ -46,6 +47,15 @@ def sql(
             _print(_LINES[form](found))
     say(_heading(row))
     return 0
+
+
+def _refuse_other_bytes(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # so Python keeps arguments that it cannot read
+        raise OperatorError(
+            "the query is no text in UTF-8", remedy="set the terminal, and what wrote the query, to UTF-8"
+        ) from None
 
 
 def _print(lines: Iterable[str]) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import sys
 from collections.abc import Callable
 from decimal import Decimal
@@ -200,6 +201,14 @@ def test_mistake_is_told_in_words(run: Ran, arguments: list[str], what: str) -> 
     assert (code, out) == (2, "")
     assert what in err
     assert "Traceback" not in err
+
+
+def test_query_from_a_terminal_in_latin_1_is_told(run: Ran) -> None:
+    query = "SELECT 'é' AS e"
+
+    code, _, err = run(os.fsdecode(query.encode("latin-1")))
+    assert (code, "the query is no text in UTF-8" in err, "to UTF-8" in err) == (2, True, True)
+    assert run(os.fsdecode(query.encode()), "--csv")[:2] == (0, "e\né\n")
 
 
 def test_unknown_table_is_told_with_the_names_there_are(run: Ran) -> None:
