@@ -283,7 +283,7 @@ class LakeTable:
         self._reload()
         if self.version == before:
             return
-        newest = Commit.of(self._delta.history(1)[0])
+        newest = self.commits(1)[-1]
         is_ours = (newest.plan, newest.segment, newest.step) == (commit.plan, commit.segment, commit.step)
         # Spark commits after whatever version it finds, and does not tell if that was not our head.
         if self.version != before + 1 or not is_ours:

@@ -135,6 +135,19 @@ def test_commits_are_told_oldest_first_and_no_more_than_asked_for(table: LakeTab
     ]
 
 
+def test_commit_that_says_nothing_is_a_strangers(table: LakeTable, lake: Path) -> None:
+    other = LakeTable.open(table.uri, {})
+    assert other is not None
+    other.append(rows(SHAPE.fields, 1), own())
+    newest = max((lake / "t" / "_delta_log").glob("*.json"))
+    lines = newest.read_text().splitlines(keepends=True)
+    newest.write_text("".join(line for line in lines if "commitInfo" not in line))
+
+    with pytest.raises(ConcurrentCommit):
+        table.follow(own())
+    assert [each.plan for each in table.commits(1)] == [None]
+
+
 def test_version_that_is_gone_cannot_be_restored(table: LakeTable, lake: Path) -> None:
     table.append(rows(SHAPE.fields, 1), own())
     table.overwrite(rows(SHAPE.fields, 2), own())
