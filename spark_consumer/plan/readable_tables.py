@@ -24,12 +24,14 @@ def readable_tables(
 
     Args:
         row: a published one.
-        tables: only these; None: all but those whose first copy goes on.
+        tables: only these, or this one; None: all but those whose first copy goes on.
         states: what is accepted.
 
     Raises:
         OperatorError: no such table, or a table in another state.
     """
+    tables = [tables] if isinstance(tables, str) else tables
+    states = [states] if isinstance(states, str) else states
     entries = by_name(row.tables)
     without_rows = [name for name, entry in entries.items() if _awaits_first_copy(entry)]
     wanted = sorted([*readable_names(entries), *without_rows] if tables is None else tables)

@@ -153,6 +153,12 @@ def test_table_that_does_not_equal_the_source_is_given_only_when_asked_for(manif
 
 
 @pytest.mark.usefixtures("manifest")
+def test_one_table_and_one_state_need_no_list(lake: Path) -> None:
+    """A text is a collection, too: of its letters."""
+    assert [*tables_at(str(lake), tables="public.a", states="current")] == ["public.a"]
+
+
+@pytest.mark.usefixtures("manifest")
 def test_an_unknown_table_is_refused_with_the_names_there_are(lake: Path) -> None:
     with pytest.raises(OperatorError, match=r"has no table public\.c[\s\S]*public\.a, public\.b"):
         tables_at(str(lake), tables=["public.c"])
