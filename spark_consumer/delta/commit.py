@@ -11,7 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from deltalake import CommitProperties, Transaction
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import DeltaProtocolError
 
 WITHOUT_DATA_CHANGE = frozenset({"OPTIMIZE", "REORG", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
 PLAN, SEGMENT, STEP = "walbridge_plan", "walbridge_segment", "walbridge_step"
@@ -111,3 +112,14 @@ def _user_metadata(entry: Mapping[str, Json]) -> Mapping[str, Json]:
         if isinstance(said, dict) and PLAN in said:
             return said
     return {}
+
+
+def newest_commits(table: DeltaTable, newest: int) -> list[Commit]:
+    """Oldest first. One that says nothing, as Delta lets it, is not in the history, and what delta-rs cannot read of
+    one spoils all of it: then a stranger comes last."""
+    if newest <= 0:
+        return []
+    found: list[Commit] = []
+    with suppress(DeltaProtocolError):
+        found = [Commit.of(entry) for entry in reversed(table.history(newest))]
+    return [*found, Commit(plan=None)] if len(found) < newest <= table.version() else found

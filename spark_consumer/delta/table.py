@@ -19,7 +19,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.schema import Field
 
 from walbridge.spark_consumer.delta.columns import LakeField, delta_schema, lake_fields
-from walbridge.spark_consumer.delta.commit import SHAPE, Commit, Matches
+from walbridge.spark_consumer.delta.commit import SHAPE, Commit, Matches, newest_commits
 from walbridge.spark_consumer.delta.empty_commits import refuse_empty_commits
 from walbridge.spark_consumer.delta.opening import table_if_any
 from walbridge.spark_consumer.delta.shared_files import delete_dangling_checkpoint_hint
@@ -155,12 +155,8 @@ class LakeTable:
         return max(found, default=None)
 
     def commits(self, newest: int) -> list[Commit]:
-        """What the newest commits say of themselves, oldest first. One that says nothing, as Delta lets it, is not in
-        the history: then a stranger comes last."""
-        if newest <= 0:
-            return []
-        found = [Commit.of(entry) for entry in reversed(self._delta.history(newest))]
-        return [*found, Commit(plan=None)] if len(found) < newest <= self.version else found
+        """What the newest commits say of themselves, oldest first."""
+        return newest_commits(self._delta, newest)
 
     def append(self, rows: pa.RecordBatchReader, commit: Commit) -> None:
         """Add rows; their schema is the table's."""

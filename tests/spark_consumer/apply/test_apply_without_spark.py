@@ -1,5 +1,6 @@
 """Plans on tables without Spark: what is done, what is not, and who else wrote there (I5)."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -123,15 +124,16 @@ def test_commit_of_another_program_is_undone(lake: Path, applied_before: bool) -
     assert numbers(lake, changed(None, lake, base, insert(2))) == [1, 2]
 
 
+@pytest.mark.parametrize("says", [None, {"commitInfo": {"operation": "WRITE", "operationParameters": "unknown"}}])
 @pytest.mark.parametrize("applied_before", [False, True])
-def test_commit_that_does_not_say_whose_it_is_is_undone(lake: Path, applied_before: bool) -> None:
-    """Delta leaves that to who writes, and the history has none of these."""
+def test_commit_that_does_not_say_whose_it_is_is_undone(lake: Path, applied_before: bool, says: object) -> None:
+    """Delta leaves it to who writes what a commit says, and whether."""
     base = copied(None, lake, INSERTS, {"n": 1})
     head = changed(None, lake, base, insert(2)) if applied_before else base
     strange_commit(lake, head)
     newest = max((lake / head.path / "_delta_log").glob("*.json"))
-    lines = newest.read_text().splitlines(keepends=True)
-    newest.write_text("".join(line for line in lines if "commitInfo" not in line))
+    lines = [line for line in newest.read_text().splitlines() if "commitInfo" not in line]
+    newest.write_text("\n".join(lines if says is None else [json.dumps(says), *lines]))
 
     assert numbers(lake, changed(None, lake, base, insert(2))) == [1, 2]
 
