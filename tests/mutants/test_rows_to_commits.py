@@ -19,11 +19,14 @@ from tests.spark_consumer.apply import (
     test_reshape,
     test_truncated,
 )
+from tests.spark_consumer.delta import test_statistics
 from tests.spark_consumer.fold import test_key_changes, test_keyless, test_local_events, test_local_fold, test_shape
 from tests.spark_consumer.in_memory import test_table_trouble
 from walbridge.spark_consumer.apply import changes, equal_rows, existence, head, merge, reshape, unknown_values
 from walbridge.spark_consumer.apply.apply import Application
 from walbridge.spark_consumer.apply.changes import SegmentChanges
+from walbridge.spark_consumer.delta import statistics
+from walbridge.spark_consumer.delta.commit import newest_commits
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold import kept_values, key_changes, keyless, local_events, local_fold, shape
 from walbridge.spark_consumer.fold.local_fold import _Folded
@@ -188,6 +191,14 @@ NOTICED = {
     "rows of another program stay": Noticed(
         Mutant(Application._settle, "if done is None and base is not None:", "if False:"),
         in_lake(test_apply_without_spark.test_commit_of_another_program_is_undone, True),
+    ),
+    "rows of a program that does not say what it did stay": Noticed(
+        Mutant(newest_commits, "len(found) < newest <= table.version()", "False"),
+        in_lake(test_apply_without_spark.test_commit_that_does_not_say_whose_it_is_is_undone, True, None),
+    ),
+    "a decimal has bounds that a double does not hold": Noticed(
+        Mutant(statistics._is_inexact, "> _DIGITS_MAX", "> 38"),
+        in_lake(test_statistics.test_decimal_of_more_digits_than_a_double_holds_has_no_bounds),
     ),
     "a base that holds the plan takes it again": Noticed(
         Mutant(Application._settle, "self._refuse_newer_base(table, base.version)", "pass"),

@@ -76,6 +76,13 @@ def test_bounds_of_other_columns_stay(lake: Path) -> None:
     assert bounded(table_of(lake / "t", ID, FLOAT, rows=[{"id": 7, FLOAT.name: nan}])) == {"id"}
 
 
+def test_decimal_of_more_digits_than_a_double_holds_has_no_bounds(lake: Path) -> None:
+    long, short = LakeField("long", "decimal(16,16)", {}), LakeField("short", "decimal(15,15)", {})
+    row = {"id": 1, "long": Decimal("0.5577742335341152"), "short": Decimal("0.557774233534115")}
+
+    assert bounded(table_of(lake / "t", ID, long, short, rows=[row])) == {"id", "short"}
+
+
 def test_table_whose_bounds_are_all_exact_is_as_delta_has_it() -> None:
     fields = [LakeField(of, of, {}) for of in ("long", "string", "timestamp", "boolean", "binary", "decimal(15,7)")]
 
