@@ -20,6 +20,9 @@ class AnnouncedTables:
         self._announced: set[int] = set()
         self._refused: dict[int, UnfitTable] = {}
         """Why tables cannot be followed as they were announced last; used at their next change."""
+        self._behind: dict[int, int] = {}
+        """By root: a followed table that was announced right behind it. If a row of the root comes next, it is of this
+        one, which is its partition by then; a TRUNCATE is of both."""
 
     def receive(self, relation: Relation) -> None:
         """Install a version of a table, which the next change needs."""
@@ -39,15 +42,26 @@ class AnnouncedTables:
             return
         self._watch.stream_facts.note_relation(relation.relation_id)
         root = self._followed.root_of(relation.relation_id)
-        if root is not None:
+        if root is None:
+            return
+        self._announced.add(root)
+        if relation.relation_id in self._followed:
+            self._behind[root] = relation.relation_id
+        else:
             self._watch.stream_facts.note_partition_change(relation.relation_id, root)
-            self._announced.add(root)
+
+    def note_truncate(self) -> None:
+        """A TRUNCATE comes: its tables were announced one behind the other, without being partitions."""
+        self._behind.clear()
 
     def take_announced(self, relation_id: int) -> bool:
-        """Whether the table was announced since its last change; true only once for each announcement."""
+        """Whether the table was announced since its last change, which is a row behind any TRUNCATE; true only once for
+        each announcement."""
         if relation_id not in self._announced:
             return False
         self._announced.discard(relation_id)
+        if (partition := self._behind.pop(relation_id, None)) is not None:
+            self._watch.stream_facts.note_partition_change(partition, relation_id)
         return True
 
     def take_refusal(self, relation_id: int) -> UnfitTable | None:

@@ -35,11 +35,11 @@ class FollowedTables:
         """The root of the relation that was announced just now, if that is a partition of a followed table.
 
         The server announces a partition that is published through its root right after that, before the same change.
-        The root's next change goes the general way.
+        So it does with the tables of a TRUNCATE. The root's next change goes the general way.
         """
         at, (before, before_at) = self._transactions.next_change_place, self._announced
         self._announced = relation_id, at
-        if at is None or at != before_at or before not in self._relation_ids or relation_id in self._relation_ids:
+        if at is None or at != before_at or before not in self._relation_ids:
             return None
         if not any(each.table.is_root for each in self._tables.versions.newest([before])):
             return None

@@ -73,6 +73,7 @@ class TableTrouble:
 
     def note_truncate(self, relation_ids: Iterable[int], transaction: OpenTransaction) -> None:
         """The stream brings a TRUNCATE of these tables."""
+        self.announced.note_truncate()
         self._watch.stream_facts.note_truncate(relation_ids, transaction.begin.xid)
 
     def note_change(self, relation_id: int, transaction: OpenTransaction) -> None:

@@ -192,7 +192,7 @@ def test_table_that_becomes_a_partition_is_left_and_its_rows_are_its_roots(produ
     execute(ROOT.format("p"))
     execute(FILLED.format("p"))
     execute("CREATE PUBLICATION walbridge FOR ALL TABLES WITH (publish_via_partition_root = true)")
-    producer.start_streaming()
+    running = producer.start_streaming()
     execute("INSERT INTO p_c VALUES (21, 1, 'alone')")
     producer.check_equal()
     execute(f"ALTER TABLE p ATTACH PARTITION p_c {BOUND}")
@@ -203,6 +203,11 @@ def test_table_that_becomes_a_partition_is_left_and_its_rows_are_its_roots(produ
     assert barriers_of(producer, "p_c") == ["dropped"]
     execute("ALTER TABLE p DETACH PARTITION p_c; INSERT INTO p_c VALUES (23, 1, 'alone again')")
     wait_until(lambda: states(producer) == {"current"}, "both to be current")
+    producer.check_equal()
+    running.stop()
+    act(producer, f"ALTER TABLE p ATTACH PARTITION p_c {BOUND}; INSERT INTO p VALUES (24, 1, 'below for a while')")
+    act(producer, "ALTER TABLE p DETACH PARTITION p_c; UPDATE p SET n = 8 WHERE id = 1")
+    producer.start_streaming()
     producer.check_equal()
 
 
