@@ -7,6 +7,7 @@ again after it was altered or rewritten.
 
 from walbridge.producer.errors.tables import UnfitTable
 from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.guards.unfit.partitions import announced_fault
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.schemas.ddl_row import is_ddl_table
@@ -20,9 +21,10 @@ class AnnouncedTables:
         self._announced: set[int] = set()
         self._refused: dict[int, UnfitTable] = {}
         """Why tables cannot be followed as they were announced last; used at their next change."""
-        self._behind: dict[int, int] = {}
-        """By root: a followed table that was announced right behind it. If a row of the root comes next, it is of this
-        one, which is its partition by then; a TRUNCATE is of both."""
+        self._behind: dict[int, tuple[Relation, Relation]] = {}
+        """By root: its Relation and that of a followed table which came right behind it. If a row of the root comes
+        next, it is of this one, which is its partition by then; a TRUNCATE is of both."""
+        self._last: Relation | None = None
 
     def receive(self, relation: Relation) -> None:
         """Install a version of a table, which the next change needs."""
@@ -41,14 +43,21 @@ class AnnouncedTables:
         if is_ddl_table(relation.namespace, relation.name):
             return
         self._watch.stream_facts.note_relation(relation.relation_id)
+        before, self._last = self._last, relation
         root = self._followed.root_of(relation.relation_id)
-        if root is None:
+        if root is None or before is None:
             return
         self._announced.add(root)
         if relation.relation_id in self._followed:
-            self._behind[root] = relation.relation_id
+            self._behind[root] = before, relation
         else:
-            self._watch.stream_facts.note_partition_change(relation.relation_id, root)
+            self._note_partition(before, relation)
+
+    def _note_partition(self, root: Relation, partition: Relation) -> None:
+        self._watch.stream_facts.note_partition_change(partition.relation_id, root.relation_id)
+        fault = announced_fault(root, partition)
+        if fault is not None:
+            self._watch.doubts.add({root.relation_id: fault})
 
     def note_truncate(self) -> None:
         """A TRUNCATE comes: its tables were announced one behind the other, without being partitions."""
@@ -60,8 +69,8 @@ class AnnouncedTables:
         if relation_id not in self._announced:
             return False
         self._announced.discard(relation_id)
-        if (partition := self._behind.pop(relation_id, None)) is not None:
-            self._watch.stream_facts.note_partition_change(partition, relation_id)
+        if (announced := self._behind.pop(relation_id, None)) is not None:
+            self._note_partition(*announced)
         return True
 
     def take_refusal(self, relation_id: int) -> UnfitTable | None:

@@ -1,13 +1,16 @@
 """Partitions whose changes are never sent, or whose old rows do not fit the replica identity of their root. Pure.
 
-In: the partition trees as they are. Out: refusals, since a change of key would pass for an update, or a column that was
-not logged for null (I5, I6). Partitions that come and go with rows are doubts (``partition_rows.py``).
+In: the partition trees as they are, or as the stream announces them. Out: refusals, since a change of key would pass for
+an update, or a column that was not logged for null (I5, I6). Partitions that come and go with rows are doubts
+(``partition_rows.py``).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.postgres.facts import Partition
 from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.table_schema import quoted
 
 _ATTACH_KEYS = (
     "for each partition without it: ALTER TABLE <partition> ADD PRIMARY KEY (...); ALTER INDEX <the key of {0}> ATTACH "
@@ -33,6 +36,20 @@ def identity_faults(trees: Sequence[Partition]) -> Iterator[tuple[int, OperatorE
                 "published: what its old rows hold is not what they say"
             )
             yield root.relation_id, OperatorError(what, remedy=remedy)
+
+
+def announced_fault(root: Relation, leaf: Relation) -> OperatorError | None:
+    """The same of a partition that the stream announces for its next change: by the next look its identity may be
+    another one again."""
+    trees = [_announced(root.relation_id, each) for each in (root, leaf)]
+    return next((fault for _, fault in identity_faults(trees)), None)
+
+
+def _announced(root: int, relation: Relation) -> Partition:
+    """A Relation flags the columns of the identity; under FULL the key is not asked for."""
+    flagged = frozenset(each.name for each in relation.columns if each.in_replica_identity)
+    name = f"{quoted(relation.namespace)}.{quoted(relation.name)}"
+    return Partition(root, relation.relation_id, name, relation.replica_identity, flagged)
 
 
 def _remedy(root: Partition, leaf: Partition) -> str | None:

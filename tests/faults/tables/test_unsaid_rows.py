@@ -48,6 +48,11 @@ MOVED |= {
     "empty, filled and emptied": "INSERT INTO {0} VALUES (90, 1, 'short'); TRUNCATE {0}_z",
     "emptied and filled": "TRUNCATE {0}_z; INSERT INTO {0} VALUES (90, 1, 'stays')",
 }
+MOVED |= {
+    "identified otherwise for a while": "DELETE FROM {0} WHERE id = 9; CREATE UNIQUE INDEX {0}_n ON {0}_a (n);"
+    "ALTER TABLE {0}_a REPLICA IDENTITY USING INDEX {0}_n; UPDATE {0} SET id = 9 WHERE id = 8;"
+    "ALTER TABLE {0}_a REPLICA IDENTITY DEFAULT",
+}
 UNUSED = {
     "empty and dropped": "DROP TABLE {0}_z",
     "empty and detached": "ALTER TABLE {0} DETACH PARTITION {0}_z; INSERT INTO {0}_z VALUES (90, 1, 'alone')",
