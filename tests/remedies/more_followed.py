@@ -78,6 +78,10 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "producer/guards/unfit/publication_faults.py:combination_faults",
         "producer/guards/unfit/publication_faults.py:unsent_operations",
     ),
+    "tests/producer/guards/unfit/test_replica_identity.py::"
+    "test_identity_whose_columns_may_hold_nulls_is_refused_until_they_are_validated": (
+        "producer/guards/unfit/replica_identity.py:null_faults",
+    ),
     "tests/faults/kills/test_split_transaction.py::test_half_published_transaction_that_reads_otherwise_is_refused": (
         "producer/errors/publications.py:split_differs",
     ),

@@ -15,6 +15,7 @@ from walbridge.producer.guards.unfit.publication_faults import (
     shared_tree_fault,
     unsent_operations,
 )
+from walbridge.producer.postgres.catalog import INDEX_KEY, rows_of
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.partitions import partition_trees, shared_trees
@@ -22,6 +23,15 @@ from walbridge.producer.postgres.publications.combined_publications import publi
 from walbridge.producer.postgres.publications.row_filters import LossyFilter, lossy_filters
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_schema import quoted
+
+NOT_VALID_SINCE = 180_000
+_NOT_VALIDATED = f"""
+    SELECT i.indrelid::bigint, a.attname::text, n.conname::text
+    FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid AND i.indisreplident
+    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY ({INDEX_KEY})
+    JOIN pg_constraint n ON n.conrelid = c.oid AND n.contype = 'n' AND NOT n.convalidated AND a.attnum = ANY (n.conkey)
+    WHERE c.oid = ANY (%s) AND c.relreplident = 'i' ORDER BY 1, a.attnum"""
 
 
 def refuse_unfit_identities(connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]) -> None:
@@ -31,7 +41,11 @@ def refuse_unfit_identities(connection: SqlConnection, settings: Settings, table
         OperatorError: the first of them.
         RetryableError: the server is away.
     """
-    for fault in [*publication_faults(settings, tables), *partition_faults(connection, settings, tables)]:
+    for fault in [
+        *publication_faults(settings, tables),
+        *null_faults(connection, tables),
+        *partition_faults(connection, settings, tables),
+    ]:
         raise fault
     if settings.producer.on_unknown_value == "refuse":
         for fault in filter_faults(connection, settings, tables):
@@ -47,6 +61,22 @@ def publication_faults(settings: Settings, tables: Sequence[PublishedTable]) -> 
         yield from unsent_operations(tables)
     if are_several:
         yield from combination_faults(tables)
+
+
+def null_faults(connection: SqlConnection, tables: Sequence[PublishedTable]) -> Iterator[OperatorError]:
+    """Tables whose rows may have nulls where their replica identity tells them apart: Postgres 18 takes a NOT NULL that
+    is not valid yet for enough, and a unique index takes any number of nulls."""
+    if connection.info.server_version < NOT_VALID_SINCE:
+        return
+    named = {table.relation_id: table for table in tables}
+    for relation_id, column, constraint in rows_of(connection, _NOT_VALIDATED, ([*named],)):
+        table = named[relation_id]
+        yield OperatorError(
+            f"column {column} of the replica identity of table {table.qualified_name} may be null: its constraint "
+            f"{constraint} is not validated, and rows that are null there would be one",
+            remedy=f"once no row is: ALTER TABLE {table.quoted_name} VALIDATE CONSTRAINT {quoted(constraint)}; or "
+            f"ALTER TABLE {table.quoted_name} REPLICA IDENTITY FULL;",
+        )
 
 
 def partition_faults(
