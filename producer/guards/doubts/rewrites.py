@@ -44,8 +44,9 @@ from walbridge.schemas.control.table_progress import TableProgress
 _LABELS, _KEY, _WITHHELD = "labels=", "key=", "withheld="
 UNUSED, REPLACED = "u", "r"
 """Marks of partitions: see ``partition_rows.py``."""
-_INDEX_OFFSET_MAX = 2
-"""Of a TRUNCATE, beside which somebody may have taken a number."""
+_REWRITE_OFFSET = 3
+"""How far behind the table's file the number of its first index is after a rewrite, where nobody else took any; after
+a TRUNCATE it is 1."""
 
 
 def as_text(storage: TableStorage) -> str:
@@ -146,7 +147,9 @@ def is_rewritten(
 
 def _may_be_emptied(now: TableFile, truncated_by: int) -> bool:
     """Whether a TRUNCATE made the file, or what cannot be told from one."""
-    return 0 < now.index_offset <= _INDEX_OFFSET_MAX or (now.written_by_xid == truncated_by)
+    if 0 < now.index_offset < _REWRITE_OFFSET:
+        return True
+    return now.written_by_xid == truncated_by and now.index_offset != _REWRITE_OFFSET
 
 
 def has_added_columns(before: TableFile, now: TableFile) -> bool:

@@ -104,6 +104,11 @@ def test_table_that_may_have_been_unlogged_behind_its_truncate_is_in_doubt() -> 
     assert not rewritten(NAMED, file=101, written_by_xid=753, truncated_by=750, index_offset=3)
 
 
+def test_table_that_was_emptied_and_unlogged_in_one_transaction_is_in_doubt_unless_others_took_numbers() -> None:
+    assert rewritten(SHORT, file=101, written_by_xid=750, truncated_by=750, index_offset=3)
+    assert not rewritten(SHORT, file=101, written_by_xid=750, truncated_by=750, index_offset=4)
+
+
 def test_truncate_behind_a_savepoint_is_told_by_the_number_of_the_index() -> None:
     """Its xid in the catalogue is another one than in the stream."""
     assert not rewritten(SHORT, file=101, written_by_xid=751, truncated_by=750, index_offset=1)
