@@ -142,7 +142,7 @@ def table_and_no_file_more(lake: Path) -> Iterator[Path]:
 
 
 def test_files_that_may_not_be_opened_are_told_with_the_limit_to_raise(table_and_no_file_more: Path) -> None:
-    with pytest.raises(OperatorError, match="no more files open") as told, sorting_errors():
+    with pytest.raises(OperatorError, match="no more files open") as told, classifying_errors():
         DeltaTable(table_and_no_file_more)
     assert "ulimit -n" in told.value.remedy
 

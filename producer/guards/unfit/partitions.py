@@ -1,7 +1,7 @@
 """Partitions whose changes are never sent, or whose old rows do not fit the replica identity of their root. Pure.
 
-In: the partition trees as they are, or as the stream announces them. Out: refusals, since a change of key would pass for
-an update, or a column that was not logged for null (I5, I6). Partitions that come and go with rows are doubts
+In: the partition trees as they are, or as the stream announces them. Out: refusals, since a change of key would pass
+for an update, or a column that was not logged for null (I5, I6). Partitions that come and go with rows are doubts
 (``partition_rows.py``).
 """
 

@@ -68,7 +68,9 @@ class Announced:
     def __init__(self, other: int = PLAIN, identities: str = "dd", key: tuple[str, str] = ("id", "id")) -> None:
         self.told: list[tuple[int, int]] = []
         self.doubts: dict[int, OperatorError] = {}
-        facts = SimpleNamespace(note_relation=lambda _: None, note_partition_change=lambda *each: self.told.append(each))
+        facts = SimpleNamespace(
+            note_relation=lambda _: None, note_partition_change=lambda *each: self.told.append(each)
+        )
         doubts = SimpleNamespace(add=self.doubts.update)
         self.tables = AnnouncedTables(
             Session().followed, cast(SourceWatch, SimpleNamespace(stream_facts=facts, doubts=doubts))

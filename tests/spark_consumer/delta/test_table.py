@@ -144,7 +144,7 @@ def test_commit_that_says_nothing_is_a_strangers(table: LakeTable, lake: Path) -
     newest.write_text("".join(line for line in lines if "commitInfo" not in line))
 
     with pytest.raises(ConcurrentCommit):
-        table.follow(own())
+        table.advance_over(own())
     assert [each.plan for each in table.commits(1)] == [None]
 
 
