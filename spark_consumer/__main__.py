@@ -20,8 +20,8 @@ from walbridge.runtime.monitoring.health import STOPPED
 from walbridge.runtime.monitoring.http_endpoint import HttpEndpoint
 from walbridge.runtime.reports.crash_report import report_bug
 from walbridge.runtime.reports.run_report import RunReport
-from walbridge.runtime.stop_signals import heeded, ignore_handlers, set_on_stop_signals
-from walbridge.runtime.streams import outlast_stderr
+from walbridge.runtime.stop_signals import handled_signals, install_empty_handlers, set_on_stop_signals
+from walbridge.runtime.streams import tolerate_stderr_errors
 from walbridge.schemas.control.run_record import JOB
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.errors import report as say
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; returns the exit code."""
     options = _options(arguments)
     silence_py4j()
-    outlast_stderr()
+    tolerate_stderr_errors()
     configure_logs("info", options.log_format)
     try:
         _run(load_settings(options.config, secrets=("spark",)), once=options.once)
@@ -177,12 +177,12 @@ def _raising_on_signals() -> Iterator[None]:
     def ask(_signal: int, _frame: FrameType | None) -> None:
         raise _StopAsked
 
-    for each in heeded():
+    for each in handled_signals():
         signal.signal(each, ask)
     try:
         yield
     finally:
-        ignore_handlers()
+        install_empty_handlers()
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from walbridge.cli import app
 from walbridge.extras import MissingPackage, missing_package
 from walbridge.runtime.reports.crash_report import report_bug
-from walbridge.runtime.streams import EXIT_UNREAD, nobody_reads, outlast_stderr, refused_print
+from walbridge.runtime.streams import EXIT_UNREAD, nobody_reads, refused_print, tolerate_stderr_errors
 from walbridge.schemas.errors import OperatorError, RetryableError, back_again, report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; its exit code."""
-    outlast_stderr()
+    tolerate_stderr_errors()
     try:
         app(args=None if argv is None else list(argv), prog_name="walbridge")
     except OperatorError as error:

@@ -65,7 +65,7 @@ class Lacking:
     tables: tuple[tuple[str, str], ...]
 
     def statements(self, database: str, role: str) -> Iterator[sql.Composed]:
-        """What grants them."""
+        """The GRANT statements for them."""
         to = sql.Identifier(role)
         if self.connect:
             yield sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(sql.Identifier(database), to)
@@ -84,16 +84,17 @@ def prepare(
     tells_ddl: bool = False,
     force: bool = False,
 ) -> dict[str, bool]:
-    """Make what of role, rights and publication is missing; the publications, and whether each is new.
+    """Make the role, its rights and the publications, as far as they are missing. Returns for each publication whether
+    it is new.
 
     Args:
-        settings: whose secrets are not read yet: the password's file may be missing.
-        ask: a person for the administrator's password, where the server wants one and none is kept for libpq.
-        tells_ddl: make the event triggers, too, that tell DDL in the stream.
-        force: also where others replicate all tables.
+        settings: with secrets that are not read yet: the file of the password may be missing.
+        ask: asks a person for the administrator's password, where the server wants one and libpq finds none.
+        tells_ddl: also make the event triggers that tell DDL in the stream.
+        force: make them even if others replicate all tables.
 
     Raises:
-        OperatorError: the administrator may not, or names another database; then nothing was changed.
+        OperatorError: the administrator's role may not do it, or is of another database; then nothing was changed.
     """
     ours = parsed_dsn(dsn_of(settings))
     role, theirs = _role_of(ours), _administrators(admin_dsn, ours)
@@ -108,18 +109,18 @@ def prepare(
     return publications
 
 
-def take_ddl_trigger_away(settings: Settings, admin_dsn: str, say: Say, ask: Callable[[], str] | None = None) -> None:
-    """Take away what tells DDL in the stream. Raises as ``prepare``."""
+def remove_ddl_trigger(settings: Settings, admin_dsn: str, say: Say, ask: Callable[[], str] | None = None) -> None:
+    """Remove the event triggers that tell DDL in the stream. Raises as ``prepare``."""
     ours = parsed_dsn(dsn_of(settings))
     with _changing(settings, _administrators(admin_dsn, ours), ours, say, ask) as (connection, tell):
-        ddl_trigger.take_away(connection, tell)
+        ddl_trigger.remove(connection, tell)
 
 
 @contextmanager
 def _changing(
     settings: Settings, theirs: str, ours: dict[str, Any], say: Say, ask: Callable[[], str] | None
 ) -> Iterator[tuple[SqlConnection, Say]]:
-    """One transaction of the administrator's; what is told in it is said once it has committed."""
+    """One transaction of the administrator. Lines told inside it are printed once it has committed."""
     lines = list[str]()
     with _connected(theirs, settings.postgres.start_timeout_s, ask) as connection:
         _refuse_other_database(connection.info.dbname, ours)
@@ -213,7 +214,7 @@ def _verifier(connection: SqlConnection, role: str, password: str | None) -> str
 
 
 def _password(settings: Settings) -> tuple[str | None, str]:
-    """The new role's password, and what is said of it."""
+    """The new role's password, and a phrase for the operator that says where it is from."""
     path = settings.postgres.password_file
     if path is None:
         inside = parsed_dsn(dsn_of(settings)).get("password")

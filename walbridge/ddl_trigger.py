@@ -160,7 +160,7 @@ _MAKE = (
     ),
 )
 _PUBLISH = f"CREATE PUBLICATION {DDL_PUBLICATION} FOR TABLE {_TABLE} WITH (publish = 'insert')"
-_TAKE_AWAY = (
+_REMOVE = (
     *(f"DROP EVENT TRIGGER IF EXISTS {name}" for name in TRIGGERS.values()),
     f"DROP PUBLICATION IF EXISTS {DDL_PUBLICATION}",
     f"DROP FUNCTION IF EXISTS {_FUNCTION}()",
@@ -183,37 +183,38 @@ WHERE plugin = 'pgoutput' AND database = current_database() AND slot_name <> %s 
 
 
 @dataclass(frozen=True, slots=True)
-class DdlStanding:
-    """``missing``: event triggers that are not there, or not always enabled. ``is_published``: of our table."""
+class DdlTriggerState:
+    """What exists on the server. ``missing``: event triggers that do not exist or are not ENABLE ALWAYS.
+    ``is_published``: whether the publication publishes our table."""
 
     missing: tuple[str, ...]
     has_publication: bool
     is_published: bool
 
     @property
-    def is_nowhere(self) -> bool:
-        """Nobody wanted it here."""
+    def is_absent(self) -> bool:
+        """Whether nothing of it exists: DDL is not meant to be told here."""
         return not self.has_publication and len(self.missing) == len(TRIGGERS)
 
     @property
     def is_whole(self) -> bool:
-        """DDL is told."""
+        """Whether all of it exists, so that DDL is told."""
         return self.is_published and not self.missing
 
 
-def ddl_standing(connection: psycopg.Connection[Any]) -> DdlStanding:
-    """What of it is there.
+def ddl_trigger_state(connection: psycopg.Connection[Any]) -> DdlTriggerState:
+    """Ask the server which parts exist.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.
     """
     names = DDL_PUBLICATION, DDL_PUBLICATION, DDL_SCHEMA, DDL_TABLE
     ((enabled, has_publication, is_published),) = rows_of(connection, _STANDING, ([*TRIGGERS.values()], *names))
-    return DdlStanding(tuple(sorted({*TRIGGERS.values()} - {*enabled})), has_publication, is_published)
+    return DdlTriggerState(tuple(sorted({*TRIGGERS.values()} - {*enabled})), has_publication, is_published)
 
 
 def make_sql() -> str:
-    """What an administrator runs, who finds nothing of it there; or the function of earlier code."""
+    """The SQL that makes all of it, for an administrator; it also replaces the function of an earlier version."""
     publish = f"""DO $walbridge$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = '{DDL_PUBLICATION}')
   THEN {_PUBLISH};
@@ -225,9 +226,9 @@ END $walbridge$"""
     return _script(head, [*_MAKE, publish])
 
 
-def take_away_sql() -> str:
-    """What takes it away."""
-    return _script("-- DDL is told no more. Run it as who made it.", _TAKE_AWAY)
+def remove_sql() -> str:
+    """The SQL that removes all of it."""
+    return _script("-- DDL is told no more. Run it as who made it.", _REMOVE)
 
 
 def _script(head: str, statements: Iterable[str]) -> str:
@@ -235,13 +236,13 @@ def _script(head: str, statements: Iterable[str]) -> str:
 
 
 def make(connection: psycopg.Connection[Any], say: Callable[[str], None]) -> None:
-    """Make what is missing, in the transaction that is open. A publication that is there stays as it is: another one of
-    its name would be another one to producers.
+    """Make the parts that are missing, in the transaction that is open. An existing publication is not made again:
+    producers would take it for another one.
 
     Raises:
-        psycopg.Error: this role may not.
+        psycopg.Error: this role may not do it.
     """
-    found = ddl_standing(connection)
+    found = ddl_trigger_state(connection)
     for statement in _MAKE:
         connection.execute(statement.encode())
     if not found.has_publication:
@@ -249,19 +250,19 @@ def make(connection: psycopg.Connection[Any], say: Callable[[str], None]) -> Non
     say("DDL is told in the stream" + (" as before" if found.is_whole else "; a running producer notices it"))
 
 
-def take_away(connection: psycopg.Connection[Any], say: Callable[[str], None]) -> None:
-    """Take all of it away, in the transaction that is open. Raises as ``make``."""
-    is_nowhere = ddl_standing(connection).is_nowhere
-    for statement in _TAKE_AWAY:
+def remove(connection: psycopg.Connection[Any], say: Callable[[str], None]) -> None:
+    """Remove all of it, in the transaction that is open. Raises as ``make``."""
+    is_absent = ddl_trigger_state(connection).is_absent
+    for statement in _REMOVE:
         connection.execute(statement.encode())
-    say("DDL was not told in the stream" if is_nowhere else "DDL is told in the stream no more")
+    say("DDL was not told in the stream" if is_absent else "DDL is told in the stream no more")
 
 
 def refuse_other_subscribers(connection: psycopg.Connection[Any], own_slot: str) -> None:
-    """Refuse to add a table to what others replicate: a subscriber that lacks it stops.
+    """Refuse to add a table to publications of all tables that others replicate: a subscriber without the table stops.
 
     Raises:
-        OperatorError: publications of all tables have other subscribers, as far as the server tells.
+        OperatorError: there are such publications, and slots of others that may read them.
     """
     publications = [name for (name,) in rows_of(connection, _FOR_ALL)]
     slots = [name for (name,) in rows_of(connection, _OTHER_SLOTS, (own_slot,))]

@@ -7,8 +7,8 @@ import pytest
 from tests.fix_pipeline import PipelineUnderTest
 from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.read import tables_at
-from walbridge.tables.look import look
-from walbridge.tables.standing import standings
+from walbridge.tables.read_tables import read_tables
+from walbridge.tables.table_status import table_statuses
 from walbridge.verify.report import as_text
 
 
@@ -43,7 +43,9 @@ def test_inserts_are_kept_and_nobody_is_told_that_they_equal_the_source(pipeline
     with pytest.raises(OperatorError, match=r"table public\.log is an archive"):
         tables_at(pipeline.spark, str(pipeline.lake))
     assert {*tables_at(pipeline.spark, str(pipeline.lake), states=("archive",))} == {"public.t", "public.log"}
-    assert {each.state for each in standings(look(pipeline.settings, needs_postgres=True), None)} == {"archive"}
+    assert {each.state for each in table_statuses(read_tables(pipeline.settings, needs_postgres=True), None)} == {
+        "archive"
+    }
 
     # A copy would take away what the source has no more: nobody makes one unasked.
     execute("ALTER TABLE log ALTER n TYPE int USING n * 10")

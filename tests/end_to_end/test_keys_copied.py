@@ -17,11 +17,11 @@ from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.tables.copy import copy
 from walbridge.tables.keys import copy_keys
-from walbridge.tables.look import look
+from walbridge.tables.read_tables import read_tables
 
 
 def is_done(settings: Settings, name: str) -> bool:
-    (table,) = (each for each in look(settings, needs_postgres=True).tables if each.name == name)
+    (table,) = (each for each in read_tables(settings, needs_postgres=True).tables if each.name == name)
     assert table.progress is not None
     return (table.progress.state, table.progress.copy) == ("current", None)
 

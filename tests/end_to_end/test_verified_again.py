@@ -18,7 +18,7 @@ from tests.fix_pipeline import PipelineUnderTest
 from tests.fix_producer import ROOT
 from tests.scraped import Scraped
 from tests.wait import wait_until
-from walbridge.status.look import look
+from walbridge.status.read_status import read_status
 from walbridge.status.show import as_text
 
 FOUND_S = 240.0
@@ -92,7 +92,7 @@ def test_value_that_was_altered_in_the_lake_is_found_told_and_mended(
         shown = Scraped(log.read_text())
 
         def said() -> str:
-            return as_text(look(pipeline.settings))
+            return as_text(read_status(pipeline.settings))
 
         published_until(pipeline, lambda: "rows of it differ" in running.log, "the doubt")
         assert "differs from its source" in log.read_text()

@@ -17,7 +17,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings
 from walbridge.schemas.topics import progress_topic
 from walbridge.tables.copy_all import copy_all
-from walbridge.tables.look import look
+from walbridge.tables.read_tables import read_tables
 
 
 def settings_of(producer: ProducerUnderTest) -> Settings:
@@ -95,7 +95,7 @@ def wait_until_current(producer: ProducerUnderTest) -> None:
 
 def states_by_name(settings: Settings) -> dict[str | None, str]:
     """Of the tables that the newest progress knows: one that no cut has announced yet is not among them."""
-    tables = look(settings, needs_postgres=True).tables
+    tables = read_tables(settings, needs_postgres=True).tables
     return {table.name: table.progress.state for table in tables if table.progress is not None}
 
 

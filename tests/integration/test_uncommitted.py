@@ -19,7 +19,7 @@ from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.settings import Settings
-from walbridge.status.look import look
+from walbridge.status.read_status import read_status
 from walbridge.status.show import as_json
 
 PLAIN: dict[str, Any] = {"streaming": "off"}
@@ -151,7 +151,7 @@ def prepared_shown(producer: ProducerUnderTest) -> Any:
     """What ``walbridge status`` tells."""
     where = {"postgres": {"dsn": producer.database.dsn, "slot": producer.slot}, "name": producer.name}
     kafka = {"kafka": {"bootstrap_servers": producer.kafka.bootstrap_servers}}
-    return as_json(look(Settings.model_validate(where | kafka)))["slot"]["prepared"]
+    return as_json(read_status(Settings.model_validate(where | kafka)))["slot"]["prepared"]
 
 
 def _rows(cuts: list[Cut]) -> int:

@@ -89,9 +89,9 @@ FOLLOWED: dict[str, str] = {
     "walbridge/role.py:administrator_sql": OFFLINE
     + "test_tables_and_database_of_the_printed_sql_are_named_in_the_settings",
     "walbridge/tables/keys.py:_lines": OFFLINE + "test_file_of_keys_is_named_encoded_and_written_as_told",
-    "walbridge/tables/known.py:the_one": OFFLINE
+    "walbridge/tables/known.py:single_table": OFFLINE
     + "test_table_that_several_schemas_have_is_named_with_its_schema_and_an_unknown_one_by_a_name_that_is_known",
-    "walbridge/tables/known.py:unknown": OFFLINE
+    "walbridge/tables/known.py:unknown_table": OFFLINE
     + "test_table_that_several_schemas_have_is_named_with_its_schema_and_an_unknown_one_by_a_name_that_is_known",
     "walbridge/tail.py:parse_position": OFFLINE + "test_position_is_given_as_tail_prints_it",
     "producer/errors/topics.py:may_not_write": LOCKED_KAFKA,
@@ -247,7 +247,7 @@ FOLLOWED: dict[str, str] = {
     "walbridge/administrator.py:_write_secret": ADMINISTRATOR
     + "test_file_that_cannot_be_written_leaves_the_database_as_it_was",
     "walbridge/check/source/session.py:session_findings": UNDECODABLE,
-    "walbridge/consumer/client.py:gone": (
+    "walbridge/consumer/client.py:topic_deleted": (
         "tests/walbridge/consumer/test_events.py::"
         "test_topic_that_is_deleted_stops_who_has_not_read_it_to_its_end_and_nobody_else"
     ),
@@ -282,7 +282,7 @@ FOLLOWED: dict[str, str] = {
     "walbridge/ui/verb.py:_refuse_doubles": UI,
     "walbridge/ui/verb.py:read_token": UI,
     "walbridge/ui/verb.py:serve": UI,
-    "walbridge/verify/source_connection.py:of_its_tables": (
+    "walbridge/verify/source_connection.py:blaming_table": (
         "tests/walbridge/verify/test_verify_refusals.py::test_a_role_that_may_not_read_is_the_operators"
     ),
 }

@@ -283,7 +283,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/walbridge/consumer/test_events.py::"
     "test_topic_that_is_gone_is_told_and_a_reader_that_begins_anew_has_the_copy_in_the_new_one": (
-        "walbridge/consumer/merged_ranges.py:_topic_gone",
+        "walbridge/consumer/merged_ranges.py:_topic_deleted",
     ),
     "tests/walbridge/consumer/test_events.py::test_what_cannot_be_read_is_refused_in_words": (
         "walbridge/consumer/relations.py:__init__",
@@ -304,7 +304,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "walbridge/sql/lake_catalog.py:_as_spelled",
     ),
     "tests/walbridge/tables/test_tables_verbs.py::test_request_waits_for_a_producer_that_does_not_run": (
-        "walbridge/tables/look.py:look",
+        "walbridge/tables/read_tables.py:read_tables",
     ),
     "tests/walbridge/tables/test_tables_verbs.py::"
     "test_tables_are_copied_again_shown_and_forgotten_while_the_producer_runs": (
@@ -332,7 +332,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "walbridge/verify/source_connection.py:connected",
     ),
     "tests/walbridge/verify/test_verify_refusals.py::test_a_table_that_the_lake_lacks_is_the_operators": (
-        "walbridge/verify/rounds.py:_trial",
+        "walbridge/verify/rounds.py:_new_comparison",
     ),
     "tests/walbridge/verify/test_verify_refusals.py::test_an_unpublished_table_is_the_operators": (
         "walbridge/verify/rounds.py:chosen_names",

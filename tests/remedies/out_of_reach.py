@@ -51,7 +51,7 @@ OUT_OF_REACH: dict[str, str] = {
     "spark_consumer/fold/key_changes.py:_links": (
         "The producer writes both halves of a key change in one Kafka transaction: a bug, or another writer."
     ),
-    "walbridge/consumer/merged_ranges.py:_take": (
+    "walbridge/consumer/merged_ranges.py:_accept": (
         "Cuts name other records than their topic holds: a bug, or another writer."
     ),
     "walbridge/consumer/single_events.py:decoded": "The topic holds what walbridge did not write: another writer.",

@@ -40,7 +40,7 @@ from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 from walbridge.spark_consumer.plan.readable_tables import readable_tables
 from walbridge.spark_consumer.preflight import refuse_unfit_java, refuse_unreadable_jars
 from walbridge.tables.keys import _lines
-from walbridge.tables.known import KnownTable, named, the_one, unknown
+from walbridge.tables.known import KnownTable, single_table, tables_named, unknown_table
 from walbridge.tail import parse_position
 
 
@@ -138,10 +138,13 @@ TWO = [
 
 
 def test_table_that_several_schemas_have_is_named_with_its_schema_and_an_unknown_one_by_a_name_that_is_known() -> None:
-    assert refusal(lambda: the_one("orders", named("orders", TWO))).remedy == "name it with its schema, as schema.table"
-    (names,) = re.findall("^name one of its tables: (.+)$", unknown("order", TWO).remedy)
+    assert (
+        refusal(lambda: single_table("orders", tables_named("orders", TWO))).remedy
+        == "name it with its schema, as schema.table"
+    )
+    (names,) = re.findall("^name one of its tables: (.+)$", unknown_table("order", TWO).remedy)
 
-    assert [the_one(name, named(name, TWO)).name for name in names.split(", ")] == names.split(", ")
+    assert [single_table(name, tables_named(name, TWO)).name for name in names.split(", ")] == names.split(", ")
 
 
 def order(*names: str) -> KeyOrder:

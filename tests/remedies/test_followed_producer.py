@@ -24,7 +24,7 @@ from tests.remedies.test_followed_offline import refusal, settings
 from tests.schemas.strategies import column, table
 from tests.spark_consumer.events import column as lake_column
 from tests.spark_consumer.events import relation
-from tests.walbridge.tables.test_copy_words import CURRENT, STALE, known, look, progress
+from tests.walbridge.tables.test_copy_words import CURRENT, STALE, known, pipeline_tables, progress
 from walbridge.__main__ import _not_installed, main
 from walbridge.extras import _EXTRAS, MissingPackage
 from walbridge.producer.encoding.binary.types import BinaryFacts, TypeReaders
@@ -179,7 +179,7 @@ def test_rows_of_a_table_that_is_not_current_come_with_its_copy() -> None:
     told = refusal(lambda: _refuse_other_than_current(stale, progress(STALE)))
     assert told.remedy.startswith("walbridge copy public.orders;")
 
-    _refuse_other_than_current(look(known("public.orders")).tables[0], progress(CURRENT))
+    _refuse_other_than_current(pipeline_tables(known("public.orders")).tables[0], progress(CURRENT))
 
 
 def test_table_of_tail_is_one_that_is_named_or_that_the_producer_has_begun_with() -> None:

@@ -14,7 +14,7 @@ from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.schemas.topics import data_topic
 from walbridge.tables.copy import copy
-from walbridge.tables.look import look
+from walbridge.tables.read_tables import read_tables
 
 pytestmark = pytest.mark.fault
 
@@ -56,7 +56,7 @@ TROUBLES: dict[str, tuple[str, str | Callable[[TopicLife, str], None], str]] = {
 
 
 def standings(producer: ProducerUnderTest) -> dict[str, tuple[str, str]]:
-    tables = look(settings_of(producer), needs_postgres=True).tables
+    tables = read_tables(settings_of(producer), needs_postgres=True).tables
     return {table.name: (table.progress.state, table.progress.why or "") for table in tables if table.progress}
 
 

@@ -13,12 +13,12 @@ from tests.fix_postgres import Database, new_database
 from tests.wait import wait_until
 from walbridge.ddl_trigger import (
     TRIGGERS,
-    ddl_standing,
+    ddl_trigger_state,
     make,
     make_sql,
     refuse_other_subscribers,
-    take_away,
-    take_away_sql,
+    remove,
+    remove_sql,
 )
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.schemas.ddl_row import DROP, END, PARTITIONS, REWRITE, Attached, DdlRow, parse_ddl_row
@@ -259,23 +259,23 @@ def test_it_is_made_twice_as_once_and_leaves_nothing(told_in: Database) -> None:
 
     assert told_in.value(oid_of_publication) == before
     with told_in.connect() as connection:
-        assert ddl_standing(connection).is_whole
+        assert ddl_trigger_state(connection).is_whole
         said: list[str] = []
-        take_away(connection, said.append)
+        remove(connection, said.append)
         assert said == ["DDL is told in the stream no more"]
-        assert ddl_standing(connection).is_nowhere
+        assert ddl_trigger_state(connection).is_absent
     assert not told_in.rows("SELECT 1 FROM pg_namespace WHERE nspname = 'walbridge'")
     told_in.execute("CREATE TABLE t (id int)")
 
 
 def test_sql_that_is_printed_does_the_same(told_in: Database) -> None:
-    told_in.execute(take_away_sql())
+    told_in.execute(remove_sql())
     with told_in.connect() as connection:
-        assert ddl_standing(connection).is_nowhere
+        assert ddl_trigger_state(connection).is_absent
     for _ in range(2):
         told_in.execute(make_sql())
         with told_in.connect() as connection:
-            assert ddl_standing(connection).is_whole
+            assert ddl_trigger_state(connection).is_whole
 
 
 def test_half_of_it_is_told_by_name(told_in: Database) -> None:
@@ -284,7 +284,7 @@ def test_half_of_it_is_told_by_name(told_in: Database) -> None:
         "ALTER PUBLICATION walbridge_ddl DROP TABLE walbridge.ddl_commands"
     )
     with told_in.connect() as connection:
-        found = ddl_standing(connection)
+        found = ddl_trigger_state(connection)
     assert set(found.missing) == {TRIGGERS["sql_drop"], TRIGGERS["table_rewrite"]}
     assert (found.has_publication, found.is_published) == (True, False)
 

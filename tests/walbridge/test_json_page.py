@@ -10,9 +10,9 @@ from typing import Any
 import typer
 
 from tests.documents import PAGES, table
+from tests.walbridge.status.test_pipeline_status import NOW
+from tests.walbridge.status.test_pipeline_status import status as some_status
 from tests.walbridge.status.test_show import SLOT
-from tests.walbridge.status.test_standing import NOW
-from tests.walbridge.status.test_standing import standing as status_standing
 from tests.walbridge.status.test_words import LOST
 from walbridge.check import report as check_report
 from walbridge.check.finding import ok
@@ -24,8 +24,8 @@ from walbridge.schemas.control.run_record import LastWords
 from walbridge.schemas.control.table_progress import TableCopy
 from walbridge.schemas.position import Lsn
 from walbridge.status import show
-from walbridge.status.standing import Copying, Lake, LeftOut, Published, TableState
-from walbridge.tables import copy, forget, standing
+from walbridge.status.pipeline_status import Copying, Lake, LeftOut, Published, TableState
+from walbridge.tables import copy, forget, table_status
 from walbridge.tables.known import KnownTable
 from walbridge.verify import report as verify_report
 
@@ -109,17 +109,17 @@ def test_fields_of_drop() -> None:
 
 def test_fields_of_tables() -> None:
     copied = TableCopy(Lsn(1))
-    entry = standing.LakeEntry(7, "current", "public/t", 3)
-    shown = standing.TableStanding(7, "public.t", "current", "p.t", None, None, copied, 0.5, False, entry)
+    entry = table_status.LakeEntry(7, "current", "public/t", 3)
+    shown = table_status.TableStatus(7, "public.t", "current", "p.t", None, None, copied, 0.5, False, entry)
 
-    assert paths({"pipeline": "p", "tables": [standing.as_json(shown)]}) == documented("tables")
+    assert paths({"pipeline": "p", "tables": [table_status.as_json(shown)]}) == documented("tables")
 
 
 def test_fields_of_status() -> None:
     """What a peer that does not answer has besides is in the text: ``reason``. Each program has the same fields."""
     words = LastWords(LOST, LOST)
     there = replace(
-        status_standing(),
+        some_status(),
         source=Source("18.1", 1_000, NOW, replace(SLOT, prepared=Prepared(2, "it's", 200))),
         producer=words,
         job=words,

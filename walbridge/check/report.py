@@ -11,8 +11,8 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from walbridge.check.alike import gathered
 from walbridge.check.finding import Finding, Severity
+from walbridge.check.similar_findings import grouped
 
 _STYLES = {Severity.OK: "green", Severity.ADVICE: "blue", Severity.WARNING: "yellow", Severity.ERROR: "bold red"}
 _INDENT = 11
@@ -21,10 +21,10 @@ _TEXT_MIN = 20
 
 
 def for_terminal(findings: Sequence[Finding], width: int) -> Iterator[Text]:
-    """By area, wrapped to the width; but what mends a finding is one line, so that it can be copied whole."""
+    """Findings by area, wrapped to the width. A remedy stays on one line, so that it can be copied."""
     area = ""
-    for alike in gathered(findings):
-        finding = alike.first
+    for similar in grouped(findings):
+        finding = similar.first
         if finding.area != area:
             area = finding.area
             yield Text(area, style="bold")
@@ -34,18 +34,18 @@ def for_terminal(findings: Sequence[Finding], width: int) -> Iterator[Text]:
         yield from (Text(" " * _INDENT + line) for line in more)
         if finding.remedy:
             yield Text(" " * (_INDENT - 2)) + Text(f"→ {finding.remedy}", style="cyan")
-        for line in textwrap.wrap(alike.rest or "", max(width - _INDENT, _TEXT_MIN), break_on_hyphens=False):
+        for line in textwrap.wrap(similar.rest or "", max(width - _INDENT, _TEXT_MIN), break_on_hyphens=False):
             yield Text(" " * _INDENT + line)
 
 
 def as_text(findings: Sequence[Finding]) -> str:
     """``severity area: finding``, and below it what mends it."""
     lines = []
-    for alike in gathered(findings):
-        finding = alike.first
+    for similar in grouped(findings):
+        finding = similar.first
         lines.append(f"{finding.severity:<8} {finding.area}: {finding.text}")
         lines += [f"{'':<8} → {finding.remedy}"] if finding.remedy else []
-        lines += [f"{'':<8}   {alike.rest}"] if alike.rest else []
+        lines += [f"{'':<8}   {similar.rest}"] if similar.rest else []
     return "\n".join(lines)
 
 
@@ -56,7 +56,7 @@ def as_json(findings: Sequence[Finding]) -> str:
 
 
 def verdict(findings: Sequence[Finding]) -> str:
-    """The last line."""
+    """The last line: how many findings of each severity there are."""
     errors, warnings, advice, fine = _counts(findings).values()
     return f"errors: {errors}, warnings: {warnings}, advice: {advice}, ok: {fine}"
 

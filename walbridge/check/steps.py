@@ -17,7 +17,7 @@ from walbridge.check.source.clock import clock_findings
 from walbridge.check.source.ddl import ddl_findings
 from walbridge.check.source.session import SESSION, session_findings
 from walbridge.control_records import cuts_from, cuts_kept
-from walbridge.ddl_trigger import ddl_standing
+from walbridge.ddl_trigger import ddl_trigger_state
 from walbridge.producer.kafka.table_requests import copy_of_all_asked
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres import catalog
@@ -26,7 +26,7 @@ from walbridge.producer.postgres.requirements import FAILOVER_SINCE
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.slots.slot_row import slot_of, source_of
 from walbridge.producer.start import former_progress
-from walbridge.program_runs import job_words, left_words, producer_words
+from walbridge.program_runs import job_words, producer_words, words_on_this_machine
 from walbridge.schemas.control.run_record import PRODUCER
 from walbridge.schemas.errors import OperatorError
 
@@ -61,7 +61,7 @@ def _publication(reached: Reached) -> Iterator[Finding]:
         yield from publication.publication_findings(
             name, facts, reached.settings, reached.tables, is_followed=reached.streams is not None
         )
-    yield from ddl_findings(ddl_standing(reached.connected))
+    yield from ddl_findings(ddl_trigger_state(reached.connected))
 
 
 def _session(reached: Reached) -> Iterator[Finding]:
@@ -164,7 +164,7 @@ def _rights(reached: Reached) -> Iterator[Finding]:
 
 def _producer(reached: Reached) -> Iterator[Finding]:
     settings = reached.settings
-    words = left_words(settings, PRODUCER) if reached.counts is None else producer_words(settings)
+    words = words_on_this_machine(settings, PRODUCER) if reached.counts is None else producer_words(settings)
     slot = reached.slot_state
     words = words.with_slot_in_use(slot is not None and slot.active_pid is not None)
     return program_findings("produce", words, datetime.now(UTC))

@@ -25,7 +25,7 @@ from walbridge.schemas.properties import server_address
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import transaction_topic
 from walbridge.tables.known import known_tables
-from walbridge.tables.standing import copied_text
+from walbridge.tables.table_status import copied_text
 
 BROKER = "broker"
 TOPICS = "topics"
@@ -43,7 +43,7 @@ class BrokerFacts:
 
 
 def broker_facts(settings: Settings) -> BrokerFacts:
-    """What the cluster says of itself.
+    """The facts that the cluster tells about itself.
 
     Raises:
         RetryableError: it does not answer.
@@ -63,7 +63,7 @@ def broker_facts(settings: Settings) -> BrokerFacts:
 
 
 def broker_findings(facts: BrokerFacts, settings: Settings) -> Iterator[Finding]:
-    """Can it hold what we write, and keep it?"""
+    """Whether the cluster accepts what walbridge writes, and keeps it."""
     where = settings.kafka.bootstrap_servers
     yield ok(BROKER, f"{facts.broker_count} broker{'s' if facts.broker_count > 1 else ''} at {where}")
     if not facts.settings:
@@ -90,7 +90,8 @@ def broker_findings(facts: BrokerFacts, settings: Settings) -> Iterator[Finding]
 
 
 def server_findings(settings: Settings) -> Iterator[Finding]:
-    """Servers whose names Java's client does not take, as the job says; librdkafka knows a port by itself."""
+    """Server addresses that librdkafka accepts, but Java's Kafka client of the job does not, such as one without a
+    port."""
     for server in settings.kafka.bootstrap_servers.split(","):
         try:
             server_address(server)
@@ -119,7 +120,8 @@ def _replication(facts: BrokerFacts, wanted: int) -> Iterator[Finding]:
 
 
 def left_out_findings(progress: Progress | None, known: Iterable[RelationRecord] = ()) -> Iterator[Finding]:
-    """Tables that are not followed: nothing stops, and readers have no such table, or a stale one. Copies that go on.
+    """Tables whose changes are not published, and copies in progress. The pipeline goes on, but readers do not have
+    these tables, or have them stale.
 
     Args:
         known: the relations of the metadata topic, oldest first.
@@ -127,17 +129,17 @@ def left_out_findings(progress: Progress | None, known: Iterable[RelationRecord]
     if progress is None or progress.state != "streaming":
         return
     for table in known_tables(progress, known, None):
-        standing = table.progress
-        if standing is None or standing.state in (CURRENT, DROPPED):
+        table_progress = table.progress
+        if table_progress is None or table_progress.state in (CURRENT, DROPPED):
             continue
-        since = "" if standing.since is None else f" since {format_lsn(standing.since)}"
-        if standing.copy is not None:
-            copied = copied_text(standing.copy.rows, standing.copy.bytes)
+        since = "" if table_progress.since is None else f" since {format_lsn(table_progress.since)}"
+        if table_progress.copy is not None:
+            copied = copied_text(table_progress.copy.rows, table_progress.copy.bytes)
             yield ok(TOPICS, f"table {table.name} is being copied{since}: {copied}")
-        elif standing.why == FIRST_COPY_WAITS:
-            yield ok(TOPICS, f"table {table.name} waits for its turn: {standing.why}")
+        elif table_progress.why == FIRST_COPY_WAITS:
+            yield ok(TOPICS, f"table {table.name} waits for its turn: {table_progress.why}")
         else:
-            text = f"table {table.name} is {standing.state} and not published{since}: {standing.why}"
+            text = f"table {table.name} is {table_progress.state} and not published{since}: {table_progress.why}"
             yield warning(TOPICS, text, copy_command(table.name))
 
 
@@ -174,7 +176,7 @@ def topic_findings(
 
 
 def _status_findings(settings: Settings, counts: Mapping[str, int]) -> Iterator[Finding]:
-    """The topic without which the pipeline goes on: only what ``status`` can tell depends on it."""
+    """The status topic. The pipeline works without it: only ``walbridge status`` reads it."""
     spec = status_topic_spec(settings)
     if spec.name in counts:
         faults = (refused(TOPICS, fault) for fault in TopicAdmin(settings, alters=False).faults([spec]))
@@ -191,12 +193,12 @@ def _spec(settings: Settings, record: RelationRecord, compacted: Container[str])
 
 
 def has_control_topics(settings: Settings, counts: Mapping[str, int]) -> bool:
-    """Whether none of them is gone: what a start would make anew says nothing of what was published."""
+    """Whether none of the topics is gone: a start would make it again, without the records it had."""
     return all(spec.name in counts for spec in control_topics(settings))
 
 
 def _creatable(settings: Settings, specs: list[TopicSpec]) -> Iterator[Finding]:
-    """Would the broker make them?"""
+    """Whether the broker would make the topics that are missing."""
     factor = settings.topics.replication_factor
     wanted = [
         NewTopic(spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=dict(spec.config))

@@ -68,7 +68,7 @@ def init(
     """Make publication (if the settings name its tables), topics and slot; print the SQL of a least-privileged role."""
     import structlog
 
-    from walbridge.administrator import prepare, take_ddl_trigger_away
+    from walbridge.administrator import prepare, remove_ddl_trigger
     from walbridge.ddl_trigger import make_sql
     from walbridge.init import initialise
     from walbridge.schemas.settings_file import load_settings
@@ -84,7 +84,7 @@ def init(
         ask = (lambda: getpass("Password of the administrator: ")) if sys.stdin.isatty() else None
         settings = load_settings(config, secrets=())
         if ddl_trigger is False:
-            take_ddl_trigger_away(settings, admin_dsn, say, ask)
+            remove_ddl_trigger(settings, admin_dsn, say, ask)
             return
         prepared = prepare(settings, admin_dsn, say, ask, tells_ddl=bool(ddl_trigger), force=force)
     settings = load_settings(config)
@@ -112,13 +112,13 @@ def _refuse_together(
 
 def _printed_by_init(config: str | None, role: str | None, *, acls: bool, ddl_trigger: bool | None) -> str:
     """What it prints without a connection."""
-    from walbridge.ddl_trigger import make_sql, take_away_sql
+    from walbridge.ddl_trigger import make_sql, remove_sql
     from walbridge.kafka_rights import acl_script
     from walbridge.role import administrator_sql
     from walbridge.schemas.settings_file import load_settings
 
     if ddl_trigger is False:
-        return take_away_sql()
+        return remove_sql()
     settings = load_settings(config, secrets=())
     if acls:
         return acl_script(settings)

@@ -1,7 +1,7 @@
-"""The Kafka client of a reader: what it may not be told otherwise, and what its errors mean.
+"""The Kafka client of a reader: the properties that a caller may not change, and what errors mean.
 
-In: the caller's librdkafka properties. Out: a consumer that is assigned partitions by hand, reads what is committed
-alone, and commits offsets only when the caller says so. An offset that is gone is an error, never a jump (I7).
+In: the caller's librdkafka properties. Out: a consumer that is assigned partitions by hand, reads committed records
+only, and commits offsets only when the caller asks. An offset that Kafka no longer has is an error, never a jump (I7).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -37,7 +37,7 @@ def reader(kafka: Mapping[str, Any], **more: Any) -> Consumer:
     """A consumer of these properties.
 
     Raises:
-        OperatorError: one of them is ours, or librdkafka takes it for none.
+        OperatorError: the caller sets a property that walbridge sets, or one that librdkafka does not accept.
     """
     if wrong := sorted(name for name, value in _OURS.items() if kafka.get(name, value) != value):
         raise OperatorError(
@@ -55,7 +55,7 @@ def reader(kafka: Mapping[str, Any], **more: Any) -> Consumer:
 
 
 def _without_values(error: KafkaException, kafka: Mapping[str, Any]) -> str:
-    """What librdkafka says, which quotes values (I10)."""
+    """librdkafka's message without the property values that it quotes (I10)."""
     reason: str = error.args[0].str()
     for value in sorted(map(str, kafka.values()), key=len)[::-1]:
         reason = reason.replace(value, "***") if value else reason
@@ -63,7 +63,7 @@ def _without_values(error: KafkaException, kafka: Mapping[str, Any]) -> str:
 
 
 def refusal(error: KafkaError, place: str) -> OperatorError | KafkaAway | None:
-    """What an error of a read means; None where waiting is all that it takes."""
+    """The exception for an error of a read; None where reading may go on after a wait."""
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
         return OperatorError(
             f"records of {place} that were not read yet are gone: their topic keeps them for a time only",
@@ -96,7 +96,7 @@ def partitions_of(consumer: Consumer, topic: str) -> list[int] | None:
     """None where there is no such topic.
 
     Raises:
-        KafkaAway: no broker answers, or none of it.
+        KafkaAway: no broker answers, or none knows its state.
         OperatorError: the topic may not be read: it is not missing, and neither are its events.
     """
     try:
@@ -126,7 +126,7 @@ def bounds(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def committed(consumer: Consumer, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+def committed(consumer: Consumer, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """The offsets that the group has committed, of those partitions that have one.
 
     Raises:
@@ -134,7 +134,7 @@ def committed(consumer: Consumer, places: list[tuple[str, int]]) -> dict[tuple[s
         OperatorError: the group may not be read.
     """
     try:
-        found = consumer.committed([TopicPartition(*place) for place in places], timeout=ANSWER_S)
+        found = consumer.committed([TopicPartition(*partition) for partition in partitions], timeout=ANSWER_S)
     except KafkaException as error:
         raise refusal(error.args[0], "the group's offsets") or KafkaAway(
             f"Kafka does not answer: {error.args[0].str()}"
@@ -153,7 +153,7 @@ def commit(consumer: Consumer, offsets: Mapping[tuple[str, int], int]) -> None:
         return
     try:
         consumer.commit(
-            offsets=[TopicPartition(*place, offset) for place, offset in offsets.items()], asynchronous=False
+            offsets=[TopicPartition(*partition, offset) for partition, offset in offsets.items()], asynchronous=False
         )
     except KafkaException as error:
         raise refusal(error.args[0], "the group's offsets") or KafkaAway(
@@ -177,7 +177,7 @@ class TopicIds:
         """
         if not topics:
             return {}
-        if self._admin is None:  # it says that properties of consumers mean nothing to it
+        if self._admin is None:  # its log would warn of each property that only consumers have
             self._admin = AdminClient(dict(self._kafka) | {"log_level": 0})
         asked = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=ANSWER_S)
         found = {}
@@ -193,10 +193,11 @@ class TopicIds:
 
 
 def refuse_remade(topics: Iterable[str], now: Mapping[str, str], kept: Mapping[str, str]) -> None:
-    """Refuse offsets of topics that are others by now.
+    """Refuse offsets of topics that were deleted and made again since.
 
     Args:
         topics: those that are read from an offset that was kept.
+        now: Kafka's ids of the topics now.
         kept: the ids of the topics when the offsets were kept.
 
     Raises:
@@ -212,10 +213,10 @@ def refuse_remade(topics: Iterable[str], now: Mapping[str, str], kept: Mapping[s
 
 
 def refuse_forgotten(kafka: Mapping[str, Any], kept: Mapping[str, str]) -> None:
-    """A reader that has read before, as the ids that it kept say, and of which no offset is known.
+    """Refuse to begin without offsets where the kept ids show that this reader has read before.
 
     Raises:
-        OperatorError: it would begin with what is kept, and miss what came in between.
+        OperatorError: it would begin at the oldest records, and miss what Kafka deleted in between.
     """
     if kept:
         raise OperatorError(
@@ -227,8 +228,8 @@ def refuse_forgotten(kafka: Mapping[str, Any], kept: Mapping[str, str]) -> None:
         )
 
 
-def gone(topic: str) -> OperatorError:
-    """A topic that is not there any more, or is another one, and was not read to its end."""
+def topic_deleted(topic: str) -> OperatorError:
+    """The error for a topic that was deleted, or made again, before it was read to its end."""
     return OperatorError(
         f"topic {topic} was deleted before it was read to its end: what was not read of it is gone",
         remedy="begin again, with an empty target: the copy of its table in the topic that it has by then brings all "

@@ -1,11 +1,11 @@
 """Cuts to groups that hold whole Postgres transactions. Pure: no clock, no broker.
 
-In: the cuts of a pipeline in their order, with their offsets. Out: groups, each from behind one complete cut up to a
-later one. All that was committed up to the group's ``end_lsn``, and no more, is in it and the groups before it.
+In: the cuts of a pipeline in their order, with their offsets. Out: groups; each begins behind a complete cut and ends
+with a later complete one. A group and the groups before it hold exactly what was committed up to its ``end_lsn``.
 
-A transaction that is larger than a batch has several cuts, of which only the last is complete; their ranges are joined,
-so a group takes the same memory however large it is (I9). Cuts of an epoch that broke off before they were complete
-hold parts of what never came whole: they are left out, since every table is copied anew behind them.
+A transaction that is larger than a batch has several cuts, of which only the last is complete. Their ranges are joined,
+so a group takes the same memory however large it is (I9). Where an epoch ended before such a transaction was complete,
+its cuts are left out: every table is copied anew behind them.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ class TableBarrier:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """``next_offset``: in the cuts topic, behind its last cut."""
+    """Cuts that belong together. ``next_offset``: in the cuts topic, behind the last of them."""
 
     cut: Cut
     next_offset: int
@@ -43,7 +43,7 @@ class Group:
 
     @property
     def records(self) -> int:
-        """Over all partitions."""
+        """How many records all its ranges have."""
         return sum(part.records for part in self.ranges.values())
 
     @property
@@ -55,12 +55,12 @@ class Group:
         return not self.ranges and not self.barriers
 
     def may_follow(self, earlier: "Group") -> bool:
-        """Whether the two can be one group. LSNs of another epoch may be lower; and two copies of a table may begin
-        and end at one LSN, so that positions alone would not tell their rows apart."""
+        """Whether this group can be joined to an earlier one. Not across epochs, since the LSNs of a later epoch may be
+        lower; and not where a copy begins, since two copies of a table may have rows of the same position."""
         begins = any(each.barrier.kind == "copy_begin" for each in self.barriers)
         return self.cut.epoch == earlier.cut.epoch and not begins
 
-    def then(self, later: "Group") -> "Group":
+    def followed_by(self, later: "Group") -> "Group":
         """One group of two that follow each other."""
         earlier_ranges = replace(self.cut, partitions=tuple(self.ranges.values()))
         later_ranges = replace(later.cut, partitions=tuple(later.ranges.values()))
@@ -79,18 +79,18 @@ class CutGroups:
     def __init__(self, is_wanted: Callable[[int, str], bool]) -> None:
         self._is_wanted = is_wanted
         self._previous: Cut | None = None
-        self._open: Group | None = None
-        self._is_inside = True
-        """Nothing tells yet whether the first cut continues a transaction."""
+        self._incomplete: Group | None = None
+        self._is_inside_transaction = True
+        """At first True: the first cut may continue a transaction that began before it."""
 
-    def begin_behind_complete(self) -> None:
-        """The cut before the first one to come was complete."""
-        self._is_inside = False
+    def begin_after_complete_cut(self) -> None:
+        """Begin with the next cut: the one before it was complete."""
+        self._is_inside_transaction = False
 
     @property
-    def is_between(self) -> bool:
-        """Whether a reader that begins behind the last cut begins between two transactions."""
-        return self._open is None and not self._is_inside
+    def is_between_transactions(self) -> bool:
+        """Whether the last cut was complete."""
+        return self._incomplete is None and not self._is_inside_transaction
 
     def receive(self, cut: Cut, offset: int) -> Group | None:
         """The group that a cut completes; None where more cuts have to come.
@@ -104,13 +104,13 @@ class CutGroups:
         if (torn := count_mismatch(cut)) is not None:
             raise ProtocolError(f"cut {cut.cut_id} has a hole in {torn.topic}[{torn.partition}]")
         if cut.cut_id == 1:
-            self._is_inside, self._open = False, None
-        if self._is_inside:
-            self._is_inside = not cut.complete
+            self._is_inside_transaction, self._incomplete = False, None
+        if self._is_inside_transaction:
+            self._is_inside_transaction = not cut.complete
             return Group(cut, offset + 1) if cut.complete else None
         group = self._wanted_of(cut, offset)
-        group = group if self._open is None else self._open.then(group)
-        self._open = None if cut.complete else group
+        group = group if self._incomplete is None else self._incomplete.followed_by(group)
+        self._incomplete = None if cut.complete else group
         return group if cut.complete else None
 
     def _wanted_of(self, cut: Cut, offset: int) -> Group:

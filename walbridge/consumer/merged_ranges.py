@@ -1,11 +1,11 @@
 """Ranges of several partitions as one sequence of events, in the order of their positions.
 
-In: exact ranges of offsets. Out: their events, merged. One event of each partition is decoded at a time, and what is
-fetched ahead is bounded: a partition that is ahead of the others pauses (I9). Each range must hold as many records as
-its cuts say (I7).
+In: exact ranges of offsets. Out: their events, merged. One event of each partition is decoded at a time, and the bytes
+fetched ahead are bounded: a partition that is ahead of the others is paused (I9). Each range must hold as many records
+as its cuts say (I7).
 
-What is of a whole table (a truncate, the begin or end of a copy) is in every partition, and comes out once: copied rows
-may have its very position, so it goes before them, and the end of their copy behind them.
+An event of a whole table (a truncate, the begin or end of a copy) is in every partition, and is returned once. Copied
+rows may have the same position: a truncate or a begin comes before them, the end of the copy behind them.
 """
 
 import heapq
@@ -29,11 +29,11 @@ _SLICE_S = 0.5
 
 
 @dataclass(slots=True)
-class _Lane:
-    """One partition's range, as far as it has come."""
+class _RangeBuffer:
+    """The range of one partition, with the records that were fetched and not returned yet."""
 
     part: PartitionRange
-    waiting: deque[KafkaRecord] = field(default_factory=deque)
+    records: deque[KafkaRecord] = field(default_factory=deque)
     received: int = 0
     is_paused: bool = False
 
@@ -42,8 +42,8 @@ class _Lane:
         return self.received >= self.part.records
 
     @property
-    def starves(self) -> bool:
-        return not self.waiting and not self.is_over
+    def needs_records(self) -> bool:
+        return not self.records and not self.is_over
 
 
 _RANK = {Operation.TRUNCATE: 0, Operation.COPY_BEGIN: 1, Operation.COPY_END: 3}
@@ -56,112 +56,114 @@ class MergedRanges:
 
     def __init__(self, consumer: Consumer, decode: Callable[[KafkaRecord], Event]) -> None:
         self._consumer, self._decode = consumer, decode
-        self._lanes: dict[tuple[str, int], _Lane] = {}
+        self._buffers: dict[tuple[str, int], _RangeBuffer] = {}
         self._ahead_bytes = 0
 
     def read(self, ranges: Iterable[PartitionRange]) -> Iterator[Event]:
-        """The events of these ranges. Whatever was read before is given up.
+        """The events of these ranges. Events of the ranges read before can no longer be iterated.
 
         Raises:
             OperatorError: records are gone, or are not of this pipeline.
             KafkaAway: no broker answers.
         """
         # A partition that is paused stays so in librdkafka, also where it is assigned again.
-        if paused := [TopicPartition(*place) for place, lane in self._lanes.items() if lane.is_paused]:
+        if paused := [TopicPartition(*partition) for partition, buffer in self._buffers.items() if buffer.is_paused]:
             self._consumer.resume(paused)
-        mine = self._lanes = {(part.topic, part.partition): _Lane(part) for part in ranges}
+        mine = self._buffers = {(part.topic, part.partition): _RangeBuffer(part) for part in ranges}
         self._ahead_bytes = 0
-        self._consumer.assign([TopicPartition(*place, lane.part.start_offset) for place, lane in mine.items()])
+        self._consumer.assign(
+            [TopicPartition(*partition, buffer.part.start_offset) for partition, buffer in mine.items()]
+        )
         return self._merged(mine)
 
-    def _merged(self, mine: dict[tuple[str, int], _Lane]) -> Iterator[Event]:
+    def _merged(self, mine: dict[tuple[str, int], _RangeBuffer]) -> Iterator[Event]:
         heads: list[_Head] = []
-        lanes = list(mine.values())
-        partitions = Counter(lane.part.topic for lane in lanes)
-        # What of whole tables has come out, and in how many partitions it is yet to be passed: rows of its position may
-        # follow it in a partition that is ahead, so it need not be what came out last.
-        told: dict[tuple[Position, int, int], int] = {}
-        for number, lane in enumerate(lanes):
-            self._push(heads, number, lane)
+        buffers = list(mine.values())
+        partitions = Counter(buffer.part.topic for buffer in buffers)
+        # Events of whole tables that were returned, and in how many partitions each is still to come. Such an event is
+        # not always the last one returned: in a partition that is ahead, rows of the same position may follow it.
+        partitions_left: dict[tuple[Position, int, int], int] = {}
+        for number, buffer in enumerate(buffers):
+            self._push(heads, number, buffer)
         while heads:
             _, rank, number, event = heapq.heappop(heads)
             of_table = event.position, rank, event.relation.table.relation_id
-            left = told.pop(of_table, 0)
+            left = partitions_left.pop(of_table, 0)
             if not left:
                 yield event
-                if self._lanes is not mine:
+                if self._buffers is not mine:
                     raise RuntimeError("these events are of the past: what came after them was asked for meanwhile")
                 left = 1 if rank == _OF_ROWS else partitions[event.topic]
             if left > 1:
-                told[of_table] = left - 1
-            self._push(heads, number, lanes[number])
+                partitions_left[of_table] = left - 1
+            self._push(heads, number, buffers[number])
 
-    def _push(self, heads: list[_Head], number: int, lane: _Lane) -> None:
+    def _push(self, heads: list[_Head], number: int, buffer: _RangeBuffer) -> None:
         heard_s = time.monotonic()
-        while lane.starves:
-            self._balance(lane)
+        while buffer.needs_records:
+            self._pause_and_resume(buffer)
             message = self._consumer.poll(_SLICE_S)
-            if message is not None and self._take(message):
+            if message is not None and self._accept(message):
                 heard_s = time.monotonic()
             elif time.monotonic() - heard_s > SILENCE_S:
-                part = lane.part
+                part = buffer.part
                 if partitions_of(self._consumer, part.topic) is None:  # a client that knew it is not told that it went
-                    raise _topic_gone(part.topic)
+                    raise _topic_deleted(part.topic)
                 raise KafkaAway(f"{part.topic}[{part.partition}] brings nothing for {SILENCE_S:g} s")
-        if lane.waiting:
-            record = lane.waiting.popleft()
+        if buffer.records:
+            record = buffer.records.popleft()
             self._ahead_bytes -= len(record.value)
             event = self._decode(record)
             heapq.heappush(heads, (event.position, _RANK.get(event.operation, _OF_ROWS), number, event))
 
-    def _balance(self, starving: _Lane) -> None:
-        """Let only partitions that are needed come once much is here; the others are fetched again later."""
-        if self._ahead_bytes < AHEAD_BYTES and not starving.is_paused:
+    def _pause_and_resume(self, buffer_in_need: _RangeBuffer) -> None:
+        """Once much is fetched, pause the partitions that have records, and resume those that need some."""
+        if self._ahead_bytes < AHEAD_BYTES and not buffer_in_need.is_paused:
             return
         resumed, paused = [], []
-        for place, lane in self._lanes.items():
-            if lane.starves and lane.is_paused:
-                resumed.append(TopicPartition(*place))
-            elif lane.waiting and not lane.is_paused and self._ahead_bytes >= AHEAD_BYTES:
-                paused.append(TopicPartition(*place))
+        for partition, buffer in self._buffers.items():
+            if buffer.needs_records and buffer.is_paused:
+                resumed.append(TopicPartition(*partition))
+            elif buffer.records and not buffer.is_paused and self._ahead_bytes >= AHEAD_BYTES:
+                paused.append(TopicPartition(*partition))
             else:
                 continue
-            lane.is_paused = not lane.is_paused
+            buffer.is_paused = not buffer.is_paused
         if paused:
             self._consumer.pause(paused)
         if resumed:
             self._consumer.resume(resumed)
 
-    def _take(self, message: Message) -> bool:
-        """Whether it is a record of a range."""
-        error, place = message.error(), (message.topic() or "", message.partition() or 0)
+    def _accept(self, message: Message) -> bool:
+        """Buffer a record; False where the message is none of a range."""
+        error, partition = message.error(), (message.topic() or "", message.partition() or 0)
         if error is not None:
-            gone = error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION)
-            if gone or error.code() == KafkaError._UNKNOWN_TOPIC:
-                raise _topic_gone(place[0])
-            if (refused := refusal(error, f"{place[0]}[{place[1]}]")) is not None:
+            is_deleted = error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION)
+            if is_deleted or error.code() == KafkaError._UNKNOWN_TOPIC:
+                raise _topic_deleted(partition[0])
+            if (refused := refusal(error, f"{partition[0]}[{partition[1]}]")) is not None:
                 raise refused
             return False
-        lane = self._lanes.get(place)
+        buffer = self._buffers.get(partition)
         offset = message.offset() or 0
-        if lane is None or lane.is_over:
+        if buffer is None or buffer.is_over:
             return False
-        if offset >= lane.part.end_offset:
+        if offset >= buffer.part.end_offset:
             raise OperatorError(
-                f"{place[0]}[{place[1]}] has {lane.received} records from {lane.part.start_offset} to "
-                f"{lane.part.end_offset}, its cuts name {lane.part.records}",
+                f"{partition[0]}[{partition[1]}] has {buffer.received} records from {buffer.part.start_offset} to "
+                f"{buffer.part.end_offset}, its cuts name {buffer.part.records}",
                 remedy="begin anew with an empty target and another group.id; see who else writes there",
             )
-        lane.received += 1
+        buffer.received += 1
         if message.value() is None:
             return True  # a tombstone: its delete came before it
         record = record_of(message)
-        lane.waiting.append(record)
+        buffer.records.append(record)
         self._ahead_bytes += len(record.value)
         return True
 
 
-def _topic_gone(topic: str) -> OperatorError:
+def _topic_deleted(topic: str) -> OperatorError:
     return OperatorError(
         f"topic {topic} is gone, and with it records that cuts name",
         remedy="once walbridge tables calls its table current in another topic, begin anew with an empty target and "

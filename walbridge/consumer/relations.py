@@ -1,9 +1,10 @@
 """The metadata topic as a reader needs it: relation versions by frame id, and which relations a table's name means.
 
-In: ``<p>.metadata``, read on whenever something is not known yet. Out: Relation records. A record is there before the
-first event that names it (I2) and never changes, so what was read is kept; one read to the end at the moment of asking
-finds whatever an event at hand names. A relation id means one table in one cluster alone: after ``walbridge copy
---all`` against another one it may be another table's, in another topic. So tables are numbered here as they come.
+In: ``<p>.metadata``, read further whenever something is not known yet. Out: Relation records. A record is written
+    before the first event that names it (I2) and never changes: what was read is kept, and reading to the end finds all
+    that the events read so far name. A relation id is unique in one cluster only: after ``walbridge copy --all``
+    against another cluster it may be another table's, in another topic. So this module gives each table a number of its
+    own.
 """
 
 import time
@@ -40,18 +41,18 @@ class Relations:
         self._versions: dict[tuple[str, int], RelationRecord] = {}
         self._by_frame: dict[str, RelationRecord] = {}
         self._keys: dict[str, str] = {}
-        self._of_key: dict[tuple[str, str | None], RelationRecord] = {}
+        self._by_key_frame: dict[tuple[str, str | None], RelationRecord] = {}
         """By key frame id and topic, or any topic."""
-        self._in_json: dict[str, list[RelationRecord]] = {}
-        """By topic whose keys are JSON, which name no schema: the oldest first."""
+        self._json_by_topic: dict[str, list[RelationRecord]] = {}
+        """Versions of topics with JSON keys, which name no schema, by topic: the oldest first."""
         self._tables: dict[int, tuple[int, str | None]] = {}
-        """By relation id: the table that has it now, and its cluster where that is known."""
+        """By relation id: the number of the table that has it now, and its cluster where that is known."""
         self.newest: dict[int, RelationRecord] = {}
-        """By table."""
+        """The newest version, by table number."""
         self.names: dict[str, set[int]] = {}
-        """By ``schema.table``: the tables that ever were called so."""
+        """By ``schema.table``: the numbers of all tables that ever had this name."""
         self.topics: dict[int, dict[str, None]] = {}
-        """By table: every topic that its events ever went to, the first one first."""
+        """By table number: every topic that its events ever went to, in their order."""
         if partitions_of(self._consumer, self.topic) is None:
             raise OperatorError(
                 f"there is no topic {self.topic}, so no pipeline {pipeline} has written here",
@@ -59,13 +60,13 @@ class Relations:
             )
         self._next_offset = bounds(self._consumer, self.topic, 0)[0]
         self._consumer.assign([TopicPartition(self.topic, 0, self._next_offset)])
-        self.learn()
+        self.read_new()
 
     def close(self) -> None:
         self._consumer.close()
 
-    def learn(self) -> None:
-        """Read what has come.
+    def read_new(self) -> None:
+        """Read the records that have come since.
 
         Raises:
             OperatorError: a record that this code cannot read.
@@ -74,13 +75,13 @@ class Relations:
         self.read_to(bounds(self._consumer, self.topic, 0)[1])
 
     def read_to(self, end_offset: int) -> None:
-        """Read all before this offset. Raises as ``learn``."""
+        """Read all before this offset. Raises as ``read_new``."""
         heard_s = time.monotonic()
         while self._next_offset < end_offset:
             message = self._consumer.poll(_SLICE_S)
             error = message.error() if message is not None else None
             if message is not None and error is None:
-                self._receive(message.value() or b"", message.offset() or 0, _system_of(message))
+                self._receive(message.value() or b"", message.offset() or 0, _system_id_of(message))
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
                 self._next_offset = max(self._next_offset, message.offset() or 0)  # type: ignore[union-attr]
             elif error is not None and (refused := refusal(error, self.topic)) is not None:
@@ -104,14 +105,16 @@ class Relations:
         self.names.setdefault(record.table.qualified_name, set()).add(table)
         self.topics.setdefault(table, {}).setdefault(record.topic)
         if record.is_json:
-            self._in_json.setdefault(record.topic, []).append(record)
+            self._json_by_topic.setdefault(record.topic, []).append(record)
         elif record.key_frame_id is not None and record.key_schema is not None:
             self._keys.setdefault(record.key_frame_id, record.key_schema)
-            self._of_key[record.key_frame_id, record.topic] = self._of_key[record.key_frame_id, None] = record
+            self._by_key_frame[record.key_frame_id, record.topic] = self._by_key_frame[record.key_frame_id, None] = (
+                record
+            )
 
     def _table_of(self, record: RelationRecord, system_id: str | None) -> int:
         table, known = self._tables.get(record.table.relation_id, (None, None))
-        if table is None or not _is_same(self.newest[table], known, record, system_id):
+        if table is None or not _is_same_table(self.newest[table], known, record, system_id):
             table = len(self.newest)
         self._tables[record.table.relation_id] = table, system_id
         return table
@@ -123,53 +126,53 @@ class Relations:
             ProtocolError: there is none.
         """
         if relation_id is not None:
-            return self._known(self._versions, (frame_id, relation_id), frame_id)
-        return self._known(self._by_frame, frame_id, frame_id)
+            return self._find(self._versions, (frame_id, relation_id), frame_id)
+        return self._find(self._by_frame, frame_id, frame_id)
 
     def key_schema(self, frame_id: str) -> str:
         """The schema of a key. Raises as ``version``."""
-        return self._known(self._keys, frame_id, frame_id)
+        return self._find(self._keys, frame_id, frame_id)
 
-    def of_key(self, key: bytes, topic: str) -> RelationRecord:
-        """The newest version that has such a key, of this topic if one is. Raises as ``version``."""
+    def version_of_key(self, key: bytes, topic: str) -> RelationRecord:
+        """The newest version that has a key of this form, preferably one of this topic. Raises as ``version``."""
         if key.startswith(JSON_KEY):
-            return self._of_json_key(key, topic)
+            return self._version_of_json_key(key, topic)
         frame_id = frame_of(key).frame_id
-        is_known = (frame_id, topic) in self._of_key
-        return self._known(self._of_key, (frame_id, topic if is_known else None), frame_id)
+        is_known = (frame_id, topic) in self._by_key_frame
+        return self._find(self._by_key_frame, (frame_id, topic if is_known else None), frame_id)
 
-    def _of_json_key(self, key: bytes, topic: str) -> RelationRecord:
-        self.learn()
-        for record in reversed(self._in_json.get(topic, [])):
+    def _version_of_json_key(self, key: bytes, topic: str) -> RelationRecord:
+        self.read_new()
+        for record in reversed(self._json_by_topic.get(topic, [])):
             if has_key(record, key):
                 return record
         raise ProtocolError("no schema in the metadata topic has its key")
 
-    def _known(self, known: Mapping[Key, Value], key: Key, frame_id: str) -> Value:
+    def _find(self, known: Mapping[Key, Value], key: Key, frame_id: str) -> Value:
         if key not in known:
-            self.learn()
+            self.read_new()
         try:
             return known[key]
         except KeyError:
             raise ProtocolError(f"its schema {frame_id} is not in the metadata topic") from None
 
 
-def _system_of(message: Message) -> str | None:
+def _system_id_of(message: Message) -> str | None:
     headers = cast(list[tuple[str, bytes]], message.headers() or [])
     return next((value.decode() for name, value in headers if name == SYSTEM_HEADER), None)
 
 
-def _is_same(before: RelationRecord, of: str | None, now: RelationRecord, system_id: str | None) -> bool:
-    """Whether two records of one relation id are of one table. Where a cluster is not told: a rename leaves a table its
-    topic, and another topic its name; another cluster's table has neither."""
+def _is_same_table(before: RelationRecord, of: str | None, now: RelationRecord, system_id: str | None) -> bool:
+    """Whether two records with the same relation id are of the same table. Where a record does not name its cluster: a
+    renamed table keeps its topic, a table that gets a new topic keeps its name; another cluster's table has neither."""
     if of is not None and system_id is not None:
         return of == system_id
     return before.topic == now.topic or before.table.qualified_name == now.table.qualified_name
 
 
 class WantedTables:
-    """The tables that some names mean: all that ever had one of them. A table that was renamed is still meant by its
-    name of before, and one that is made again under its name is another relation, and is meant as well.
+    """All tables that have or ever had one of some names: also a table that was renamed since, and every table that was
+    dropped and made again under such a name.
 
     Raises:
         OperatorError: a name that no table ever had.
@@ -187,12 +190,12 @@ class WantedTables:
             )
 
     def refresh(self) -> None:
-        """After more was read."""
+        """Take in the tables that ``relations`` has read since."""
         for name in self._names:
             self._ids |= self._relations.names.get(name, set())
 
     def has(self, relation_id: int, topic: str) -> bool:
-        """Whether what a cut says of this relation and topic is of one of them."""
+        """Whether this relation of a cut, in this topic, is one of the tables."""
         return any(
             self._relations.newest[each].table.relation_id == relation_id and topic in self._relations.topics[each]
             for each in self._ids
@@ -200,12 +203,12 @@ class WantedTables:
 
     @property
     def topics(self) -> set[str]:
-        """Where their events go now."""
+        """The topics that the tables' events go to now."""
         return {self._relations.newest[each].topic for each in self._ids}
 
     @property
-    def chains(self) -> list[list[str]]:
-        """Of each table: every topic that its events ever went to, in their order; the last one is that of now."""
+    def topic_histories(self) -> list[list[str]]:
+        """For each table: every topic that its events ever went to, in their order; the last one is the current one."""
         found = []
         for each in self._ids:
             newest = self._relations.newest[each].topic
@@ -213,11 +216,11 @@ class WantedTables:
         return found
 
     def topics_before(self, topic: str) -> set[str]:
-        """Where events of the tables that have or had this one went before; those where any still go are none."""
-        before = (chain[: chain.index(topic)] for chain in self.chains if topic in chain)
+        """Earlier topics of the tables that have or had this topic; without topics that are still current for any."""
+        before = (history[: history.index(topic)] for history in self.topic_histories if topic in history)
         return set[str]().union(*before) - self.topics
 
     @property
     def topics_ever(self) -> set[str]:
-        """Where they ever went; a topic that was given up may be gone."""
-        return set[str]().union(*self.chains)
+        """All topics that the tables ever had; one that is not current may have been deleted."""
+        return set[str]().union(*self.topic_histories)

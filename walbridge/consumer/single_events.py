@@ -1,9 +1,9 @@
-"""Records of partitions, one after the other, as events: also a delete of which compaction left the tombstone alone.
+"""Records of partitions as events, including deletes of which compaction kept only the tombstone.
 
-In: the records of each partition as they are read. Out: an event of each, but of a tombstone whose ``d`` was read. The
-producer writes the two side by side, so the ``d`` was at the offset before; where a reader stood there, it was read.
-Else compaction took it, since it has the tombstone's key, and the tombstone is the delete (I7). A topic that is not
-compacted has no such hole.
+In: the records of each partition in their order. Out: an event for each record, except for a tombstone whose delete
+(``d``) was read. The producer writes a delete and its tombstone side by side. So if the record at the offset before the
+tombstone was read, that was the delete. Else compaction removed the delete, which has the same key, and the tombstone
+stands for it (I7). Topics that are not compacted have no such gaps.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,8 @@ _UNKNOWN = Position(Lsn(0), COPIED_ORDINAL)
 
 
 @dataclass(frozen=True, slots=True)
-class _Last:
-    """What a tombstone does not tell, of the event before it."""
+class _LastEvent:
+    """The last event of a partition: its position and relation stand for those that a tombstone does not have."""
 
     position: Position
     relation: RelationRecord
@@ -35,20 +35,20 @@ class SingleEvents:
 
     def __init__(self, decoder: EventDecoder, version_of_key: VersionOfKey) -> None:
         self._decoder, self._version_of_key = decoder, version_of_key
-        self._last: dict[tuple[str, int], _Last] = {}
+        self._last: dict[tuple[str, int], _LastEvent] = {}
 
     def decode(self, record: KafkaRecord) -> Event:
         """The event of a record with a value. Raises as ``EventDecoder.decode``."""
         event = self._decoder.decode(record)
-        self._last[record.topic, record.partition] = _Last(event.position, event.relation)
+        self._last[record.topic, record.partition] = _LastEvent(event.position, event.relation)
         return event
 
-    def tombstone(self, record: KafkaRecord, next_offset: int, taken_ms: int) -> Event | None:
-        """The delete that a record without a value stands for; None where it was read.
+    def tombstone(self, record: KafkaRecord, next_offset: int, timestamp_ms: int) -> Event | None:
+        """The delete that a record without a value stands for; None where the delete itself was read.
 
         Args:
-            next_offset: of the partition: behind what was read before, or where the reader began.
-            taken_ms: when Kafka took the record, since 1970.
+            next_offset: the offset behind the last record read of the partition, or where the reader began.
+            timestamp_ms: the record's timestamp in Kafka, since 1970.
 
         Raises:
             ProtocolError: the key is none of this pipeline.
@@ -75,7 +75,7 @@ class SingleEvents:
             new_key=None,
             old_key=None,
             xid=None,
-            commit_time=time_of(taken_ms * 1000),
+            commit_time=time_of(timestamp_ms * 1000),
             topic=record.topic,
             partition=record.partition,
             offset=record.offset,
@@ -84,14 +84,14 @@ class SingleEvents:
 
 
 def decoded(decode: Callable[[KafkaRecord], Decoded], record: KafkaRecord) -> Decoded:
-    """What a record says.
+    """A record, decoded.
 
     Raises:
-        OperatorError: it is none of this pipeline; named by its place, never by its bytes (I10).
+        OperatorError: it is no record of this pipeline. The error names its offset, never its bytes (I10).
     """
     try:
         return decode(record)
-    # LookupError, TypeError: sound Avro that is not an event.
+    # LookupError, TypeError: valid Avro that is not an event.
     except (ProtocolError, LookupError, TypeError) as error:
         reason = str(error) if isinstance(error, ProtocolError) else "it is not an event"
         raise OperatorError(

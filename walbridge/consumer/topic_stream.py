@@ -1,11 +1,11 @@
 """Events as they come, in the order of each partition.
 
-In: the topics of some tables. Out: one event at a time, and the offsets behind it. Each partition begins where the
-group committed, else with the first record that is kept, and is read on without a gap: a record that is gone before it
-was read stops the reader (I7). A table that gets another topic is followed there, once its topic before is read to the
-end: nothing more of the table comes there, and all of it is older. A reader that begins again finishes such a topic,
-too. A topic that is deleted is left where it was read to its end, else it stops the reader. A delete of which
-compaction left the tombstone alone is the event that it was (``single_events``).
+In: the topics of some tables. Out: one event at a time, and the offsets behind it. Reading a partition begins at the
+offset that the group committed, else at the first record that Kafka keeps, and goes on without a gap: a record that
+Kafka deletes before it was read stops the reader (I7). When a table gets a new topic, its old topic is first read to
+the end: all events there are older, and no more come. A reader that restarts also finishes such an old topic first.
+A topic that is deleted stops the reader unless it had been read to its end. Where compaction kept only the tombstone
+of a delete, the reader returns the delete (``single_events``).
 """
 
 import time
@@ -22,13 +22,13 @@ from walbridge.consumer.client import (
     bounds,
     commit,
     committed,
-    gone,
     partitions_of,
     reader,
     record_of,
     refusal,
     refuse_forgotten,
     refuse_remade,
+    topic_deleted,
 )
 from walbridge.consumer.event import Event, EventDecoder
 from walbridge.consumer.relations import Relations, WantedTables
@@ -37,17 +37,17 @@ from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import KafkaAway
 
 SLICE_S = 0.5
-LOOK_S = 5.0
-"""How often the metadata topic is asked for a table's new topic, and Kafka whether those that are read are there."""
+REFRESH_S = 5.0
+"""How often the reader looks in the metadata topic for new topics of its tables, and whether its topics still exist."""
 
 
 class EventStream:
-    """A context manager and an iterator. Nothing is committed but by ``commit``.
+    """A context manager and an iterator. Only ``commit`` commits offsets.
 
     Args:
         start: offsets to begin at, instead of those that the group committed.
-        kept_ids: of the topics whose offsets these are.
-        follow: wait for more at the end; else that ends it.
+        kept_ids: Kafka's ids of the topics, as they were when these offsets were kept.
+        follow: wait for more at the end; else the iteration ends there.
     """
 
     def __init__(
@@ -64,44 +64,46 @@ class EventStream:
         self._kafka, self._start, self._kept_ids, self._follow = kafka, start, kept_ids, follow
         self._consumer = reader(kafka)
         decoder = EventDecoder(relations.version, relations.key_schema)
-        self._events = SingleEvents(decoder, relations.of_key)
+        self._events = SingleEvents(decoder, relations.version_of_key)
         self._failure: Exception | None = None
         self._ids_asked = TopicIds(kafka)
         self._ids: dict[str, str] = {}
-        """Of the topics that are read, as they were before the first offset was taken of them."""
+        """Kafka's id of each topic that is read, asked for before the topic's first offset."""
         self._missing: set[str] = set()
-        """Topics that the last look did not find."""
-        self._gone: set[str] = set()
-        """Topics that were read to their end and are there no more."""
+        """Topics that the last refresh did not find."""
+        self._deleted_topics: set[str] = set()
+        """Topics that were read to their end and then deleted."""
         self._at_end: set[PartitionId] = set()
-        """Partitions whose end the client has told since the last record of them."""
+        """Partitions whose end was reached, and that have brought no record since."""
         self._read_to: dict[PartitionId, int] = {}
-        """Behind the last event that was returned."""
-        self._passed: dict[PartitionId, int] = {}
-        """Where a partition was at its end: markers behind the last event take offsets, too."""
-        self._held: dict[str, dict[PartitionId, int]] = {}
-        """By topic that is to be read: what of earlier topics of its tables has to be read before, up to where."""
-        self._looked_s = time.monotonic()
-        self._earlier = self._unfinished()
-        """Topics that tables had before, and that the reader before this one did not read to their end."""
+        """The offset behind the last event that was returned."""
+        self._end_offsets: dict[PartitionId, int] = {}
+        """The offset of a partition's end when it was reached: transaction markers behind the last event count."""
+        self._blocked: dict[str, dict[PartitionId, int]] = {}
+        """Topics not read yet: the partitions of earlier topics that must be read first, and up to which offset."""
+        self._refreshed_s = time.monotonic()
+        self._earlier = self._unfinished_earlier_topics()
+        """Earlier topics of the tables that the previous reader of this group did not read to their end."""
         self._assign_new()
 
     @property
     def offsets(self) -> dict[PartitionId, int]:
-        """By topic and partition: behind all that was returned, and behind what follows it and is no event. A target
-        that keeps them beside what it got may give them back as ``start``."""
-        return {place: max(offset, self._passed.get(place, 0)) for place, offset in self._read_to.items()}
+        """By topic and partition: the next offset to read. A target that stores them with its data may give them back
+        as ``start``."""
+        return {
+            partition: max(offset, self._end_offsets.get(partition, 0)) for partition, offset in self._read_to.items()
+        }
 
     def poll(self, timeout_s: float) -> Event | None:
-        """The next event; None where none comes in time. An error ends the stream: another one goes on from what was
-        committed.
+        """The next event; None where none comes in time. After an error this stream is over: a new one continues from
+        the committed offsets.
 
         Raises:
             OperatorError: records are gone, are not of this pipeline, or may not be read.
             KafkaAway: the broker answers with an error that may pass.
         """
         if self._failure is not None:
-            raise self._failure  # a record that could not be decoded would be passed over
+            raise self._failure  # reading on would skip a record that could not be decoded
         try:
             return self._poll(timeout_s)
         except Exception as error:
@@ -111,14 +113,14 @@ class EventStream:
     def _poll(self, timeout_s: float) -> Event | None:
         deadline_s = time.monotonic() + timeout_s
         while True:
-            self._look_if_due()
+            self._refresh_if_due()
             message = self._consumer.poll(min(max(deadline_s - time.monotonic(), 0), SLICE_S))
             if message is not None and message.error() is None:
                 event = self._event(message)
                 if event is not None:
                     return event
             elif message is not None:
-                self._hear(message)
+                self._on_error_or_end(message)
             if time.monotonic() >= deadline_s or self._is_over:
                 return None
 
@@ -130,11 +132,11 @@ class EventStream:
 
     @property
     def _is_over(self) -> bool:
-        return not self._follow and not self._held and self._at_end >= self._read_to.keys()
+        return not self._follow and not self._blocked and self._at_end >= self._read_to.keys()
 
     @property
     def topic_ids(self) -> dict[str, str]:
-        """Kafka's ids of the topics that ``offsets`` are of, to be kept beside them."""
+        """Kafka's ids of the topics of ``offsets``, to be stored with them."""
         return dict(self._ids)
 
     def commit(self) -> None:
@@ -155,58 +157,61 @@ class EventStream:
         self.close()
 
     def _event(self, message: Message) -> Event | None:
-        """None for a tombstone whose delete came before it."""
+        """The event of a record; None for a tombstone whose delete was read before it."""
         record = record_of(message)
-        place = record.topic, record.partition
+        partition = record.topic, record.partition
         event: Event | None
         if message.value() is not None:
             event = decoded(self._events.decode, record)
         else:
-            next_offset, (_, taken_ms) = self._read_to.get(place, 0), message.timestamp()
-            event = decoded(partial(self._events.tombstone, next_offset=next_offset, taken_ms=taken_ms), record)
-        self._read_to[place] = record.offset + 1
-        self._at_end.discard(place)
+            next_offset, (_, timestamp_ms) = self._read_to.get(partition, 0), message.timestamp()
+            event = decoded(partial(self._events.tombstone, next_offset=next_offset, timestamp_ms=timestamp_ms), record)
+        self._read_to[partition] = record.offset + 1
+        self._at_end.discard(partition)
         return event
 
-    def _hear(self, message: Message) -> None:
-        error, place = message.error(), (message.topic() or "", message.partition() or 0)
+    def _on_error_or_end(self, message: Message) -> None:
+        error, partition = message.error(), (message.topic() or "", message.partition() or 0)
         assert error is not None
         if error.code() == KafkaError._PARTITION_EOF:
-            self._at_end.add(place)
-            self._passed[place] = message.offset() or 0
-            if self._held:
+            self._at_end.add(partition)
+            self._end_offsets[partition] = message.offset() or 0
+            if self._blocked:
                 self._assign_new()
-        elif (refused := refusal(error, f"{place[0]}[{place[1]}]")) is not None:
+        elif (refused := refusal(error, f"{partition[0]}[{partition[1]}]")) is not None:
             raise refused
 
-    def _look_if_due(self) -> None:
-        if time.monotonic() - self._looked_s < LOOK_S:
+    def _refresh_if_due(self) -> None:
+        if time.monotonic() - self._refreshed_s < REFRESH_S:
             return
-        self._looked_s = time.monotonic()
-        # While the broker is away nothing new comes, and waiting for it is the poll's part.
+        self._refreshed_s = time.monotonic()
+        # While the broker is away, poll waits for it.
         with suppress(KafkaAway):
-            self._leave_gone()
-            self._relations.learn()
+            self._stop_reading_deleted()
+            self._relations.read_new()
             self._wanted.refresh()
             self._assign_new()
 
     def _assign_new(self) -> None:
-        new = (self._wanted.topics | self._earlier) - self._ids.keys() - self._gone
+        new = (self._wanted.topics | self._earlier) - self._ids.keys() - self._deleted_topics
         there = {topic: found for topic in sorted(new) if (found := partitions_of(self._consumer, topic)) is not None}
-        held = {topic: self._unread_before(topic, there) for topic in there}
-        self._held = {topic: unread for topic, unread in held.items() if unread is not None}
-        places = [(topic, each) for topic, found in there.items() if topic not in self._held for each in found]
-        if not places:
+        blocked = {topic: self._unread_earlier(topic, there) for topic in there}
+        self._blocked = {topic: unread for topic, unread in blocked.items() if unread is not None}
+        partitions = [(topic, each) for topic, found in there.items() if topic not in self._blocked for each in found]
+        if not partitions:
             return
-        # First: should the topic be made again in this moment, the offsets are those of another id, and refused later.
-        ids = self._ids_of({topic for topic, _ in places})
-        known = self._known(places)
+        # Ids before offsets: if a topic is made again just now, its offsets come with the old id and are refused later.
+        ids = self._ids_of({topic for topic, _ in partitions})
+        known = self._resume_offsets(partitions)
         refuse_remade({topic for topic, _ in known}, ids, self._kept_ids)
         if not self._ids and not known:
             refuse_forgotten(self._kafka, self._kept_ids)
-        # Also what nothing was read of is committed: what comes there and goes before it is read is missed then.
-        begin = {place: known[place] if place in known else bounds(self._consumer, *place)[0] for place in places}
-        self._consumer.incremental_assign([TopicPartition(*place, offset) for place, offset in begin.items()])
+        # Offsets of partitions without any event are committed, too: records that come and expire unread are noticed.
+        begin = {
+            partition: known[partition] if partition in known else bounds(self._consumer, *partition)[0]
+            for partition in partitions
+        }
+        self._consumer.incremental_assign([TopicPartition(*partition, offset) for partition, offset in begin.items()])
         self._read_to |= begin
         self._ids |= ids
 
@@ -216,58 +221,63 @@ class EventStream:
             raise KafkaAway(f"Kafka does not tell of {topic}")  # which it knew just now
         return ids
 
-    def _known(self, places: Collection[PartitionId]) -> dict[PartitionId, int]:
-        """Offsets to go on at."""
-        of_group = committed(self._consumer, [place for place in places if place not in self._start])
-        return of_group | {place: self._start[place] for place in places if place in self._start}
+    def _resume_offsets(self, partitions: Collection[PartitionId]) -> dict[PartitionId, int]:
+        """The offsets to continue at, of the partitions that have one: from ``start``, else from the group."""
+        of_group = committed(self._consumer, [partition for partition in partitions if partition not in self._start])
+        return of_group | {partition: self._start[partition] for partition in partitions if partition in self._start}
 
-    def _unfinished(self) -> set[str]:
-        """Topics before those of now that are to be read from where the reader before this one was.
+    def _unfinished_earlier_topics(self) -> set[str]:
+        """Earlier topics that this reader has to finish, from where the previous reader of the group was.
 
-        The last topic of a table of which an offset is known tells where it was: all before were read to their end. Of
-        one that is gone, or of which what was not read is gone, nothing is missed: the copy in the next topic brings
-        all rows.
+        The previous reader was in the last topic of a table that has a known offset; all topics before that one were
+        read to their end. If that topic, or its unread part, was deleted, nothing is missed: the copy in the next topic
+        brings all rows.
         """
-        chains = [chain for chain in self._wanted.chains if len(chain) > 1]
-        topics = {topic for chain in chains for topic in chain}
+        topic_histories = [history for history in self._wanted.topic_histories if len(history) > 1]
+        topics = {topic for history in topic_histories for topic in history}
         there = {topic: found for topic in topics if (found := partitions_of(self._consumer, topic)) is not None}
-        known = self._known([(topic, each) for topic, found in there.items() for each in found]) if there else {}
+        known = (
+            self._resume_offsets([(topic, each) for topic, found in there.items() for each in found]) if there else {}
+        )
         begun = {topic for topic, _ in known}
         unfinished = set[str]()
-        for chain in chains:
-            last = max((index for index, topic in enumerate(chain) if topic in begun), default=len(chain))
-            if chain[last:-1] and self._goes_on(chain[last], known):
-                unfinished |= there.keys() & set(chain[last:-1])
+        for history in topic_histories:
+            last = max((index for index, topic in enumerate(history) if topic in begun), default=len(history))
+            if history[last:-1] and self._can_resume(history[last], known):
+                unfinished |= there.keys() & set(history[last:-1])
         return unfinished
 
-    def _goes_on(self, topic: str, known: Mapping[PartitionId, int]) -> bool:
-        """Whether these offsets are of what the topic holds."""
+    def _can_resume(self, topic: str, known: Mapping[PartitionId, int]) -> bool:
+        """Whether the topic is still the one of these offsets, and still holds the records behind them."""
         if topic in self._kept_ids and self._ids_asked.of([topic]).get(topic) != self._kept_ids[topic]:
             return False
-        for place, offset in known.items():
-            if place[0] == topic:
-                first, end = bounds(self._consumer, *place)
+        for partition, offset in known.items():
+            if partition[0] == topic:
+                first, end = bounds(self._consumer, *partition)
                 if not first <= offset <= end:
                     return False
         return True
 
-    def _unread_before(self, topic: str, new: Collection[str]) -> dict[PartitionId, int] | None:
-        """Of the topics that tables of this one had before: partitions that are not read to where they ended when this
-        one was first seen, and these ends; none yet, of one that is to be read itself. None where all is read. One that
-        was deleted has none: the copy in the new topic takes its place."""
+    def _unread_earlier(self, topic: str, new: Collection[str]) -> dict[PartitionId, int] | None:
+        """What must be read before this topic: partitions of its tables' earlier topics that are not read to the end
+        that they had when this topic was first seen, with these ends. Empty where an earlier topic is itself not read
+        yet; None where all was read. A deleted topic does not count: the copy in the new topic replaces it."""
         before = self._wanted.topics_before(topic)
         if not before.isdisjoint(new):
             return {}
-        ends = self._held.get(topic)
+        ends = self._blocked.get(topic)
         if not ends:
-            earlier = [place for place in self._read_to if place[0] in before]
-            ends = {place: bounds(self._consumer, *place)[1] for place in earlier if self._is_there(place[0])}
+            earlier = [partition for partition in self._read_to if partition[0] in before]
+            ends = {
+                partition: bounds(self._consumer, *partition)[1] for partition in earlier if self._exists(partition[0])
+            }
         offsets = self.offsets
-        unread = {place: end for place, end in ends.items() if offsets.get(place, end) < end}
+        unread = {partition: end for partition, end in ends.items() if offsets.get(partition, end) < end}
         return unread or None
 
-    def _leave_gone(self) -> None:
-        """Leave topics that are there no more; a broker that has just started may not know of one for a moment.
+    def _stop_reading_deleted(self) -> None:
+        """Stop reading topics that were deleted. Twice not found is deleted: a broker that has just started may not
+        know a topic for a moment.
 
         Raises:
             OperatorError: one was not read to its end.
@@ -276,15 +286,15 @@ class EventStream:
         missing = {topic for topic, an_id in self._ids.items() if now.get(topic) != an_id}
         left, self._missing = missing & (self._missing | now.keys()), missing
         for topic in sorted(left):
-            places = [place for place in self._read_to if place[0] == topic]
-            if not self._at_end.issuperset(places):
-                raise gone(topic)
-            self._consumer.incremental_unassign([TopicPartition(*place) for place in places])
-            for place in places:
-                del self._read_to[place]
-                self._at_end.discard(place)
+            partitions = [partition for partition in self._read_to if partition[0] == topic]
+            if not self._at_end.issuperset(partitions):
+                raise topic_deleted(topic)
+            self._consumer.incremental_unassign([TopicPartition(*partition) for partition in partitions])
+            for partition in partitions:
+                del self._read_to[partition]
+                self._at_end.discard(partition)
             del self._ids[topic]
-            self._gone.add(topic)
+            self._deleted_topics.add(topic)
 
-    def _is_there(self, topic: str) -> bool:
+    def _exists(self, topic: str) -> bool:
         return partitions_of(self._consumer, topic) is not None

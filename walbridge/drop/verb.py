@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 from psycopg import sql
 
 from walbridge.control_records import newest_progress, relations
-from walbridge.ddl_trigger import ddl_standing
+from walbridge.ddl_trigger import ddl_trigger_state
 from walbridge.drop.removal import Removal, Stay
 from walbridge.producer.guards.start import refuse_bad_copy, refuse_foreign_slot
 from walbridge.producer.kafka.client_config import admin_client
@@ -49,14 +49,14 @@ from walbridge.schemas.topics import (
 
 ANSWER_S = 10.0
 LEAVE_S = 2.0
-"""A producer that was just stopped: its session ends a moment later."""
+"""How long the slot may stay in use: the session of a producer that was just stopped ends a moment later."""
 DELETE_S = 30.0
 
 _RETAINED = """
 SELECT pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END,
                        restart_lsn)::bigint FROM pg_replication_slots WHERE slot_name = %s
 """
-# Ours is what publication_tables would make: the same tables, and a role that may drop it.
+# A publication is ours if it has the tables of publication_tables, and this role may drop it.
 _OURS = """
 SELECT pg_has_role(p.pubowner, 'USAGE') AND NOT p.puballtables, ARRAY(
   SELECT n.nspname || '.' || c.relname FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid
@@ -67,7 +67,7 @@ FROM pg_publication p WHERE p.pubname = %s
 
 @dataclass(frozen=True, slots=True)
 class InKafka:
-    """What the broker has of this pipeline. ``foreign``: topics named like ours that are not known to be."""
+    """What Kafka has of this pipeline. ``foreign``: topics with names like ours that may be another pipeline's."""
 
     progress: Progress | None
     topics: tuple[str, ...]
@@ -124,7 +124,7 @@ def _agreed(yes: bool, ask: Callable[[str], bool]) -> bool:
 
 
 def _in_kafka(settings: Settings, connection: SqlConnection) -> InKafka | str:
-    """What Kafka has, or that it does not answer; a mistake in our settings is neither."""
+    """What Kafka has, or a text that says that it does not answer. Raises for a mistake in the settings."""
     try:
         return retry_at_start(lambda: _asked(settings, connection), ANSWER_S)
     except NoAnswer as error:
@@ -196,7 +196,7 @@ def _removal(
             why = "kept, as asked" if keep_publication else _why_not_ours(connection, name, settings)
             publications += [] if why else [name]
             stays += [Stay("publication", name, why)] if why else []
-    if not ddl_standing(connection).is_nowhere:
+    if not ddl_trigger_state(connection).is_absent:
         take_away = "walbridge init --no-ddl-trigger --admin-dsn ... takes it away"
         stays.append(
             Stay("publication", DDL_PUBLICATION, f"it tells DDL, for all pipelines of this database; {take_away}")
@@ -228,7 +228,7 @@ def _row(connection: SqlConnection, query: str, name: str) -> tuple[Any, ...] | 
 
 
 def _why_not_ours(connection: SqlConnection, publication: str, settings: Settings) -> str | None:
-    """Why the publication stays; None when walbridge made it, as far as that can be told."""
+    """Why the publication is not dropped; None where walbridge made it, as far as that can be known."""
     if not settings.postgres.publication_tables:
         return "not made by walbridge ([postgres] publication_tables is empty)"
     row = _row(connection, _OURS, publication)

@@ -15,7 +15,7 @@ from types import FrameType
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def heeded() -> tuple[signal.Signals, ...]:
+def handled_signals() -> tuple[signal.Signals, ...]:
     """Without what the program was started to outlive, as by nohup."""
     is_to_outlive = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return tuple(each for each in STOP_SIGNALS if each is not signal.SIGHUP or not is_to_outlive)
@@ -26,13 +26,13 @@ def set_on_stop_signals(stop: threading.Event) -> None:
     heard, written = socket.socketpair()
     written.setblocking(False)
     signal.set_wakeup_fd(written.fileno(), warn_on_full_buffer=False)
-    ignore_handlers()
+    install_empty_handlers()
     threading.Thread(target=_listen, args=(heard, written, stop), name="stop signals", daemon=True).start()
 
 
-def ignore_handlers() -> None:
+def install_empty_handlers() -> None:
     """The handlers do nothing (again): who had set others has done with them."""
-    for each in heeded():
+    for each in handled_signals():
         signal.signal(each, _nothing)
 
 

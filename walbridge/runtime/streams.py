@@ -1,7 +1,7 @@
-"""What a program or verb says to: stdout and stderr, which may be closed, full, or know few letters.
+"""stdout and stderr of a program or verb, which may be closed, on a full disk, or of an encoding with few characters.
 
-In: the streams of the process. Out: a log of which lines are left out where they find no room, since nothing that the
-program does depends on them; and, for what a verb prints, which is all that it is for, the error that says why.
+In: the streams of the process. Out: a stderr whose write errors are ignored, since the program does not depend on its
+log lines; and, for a verb whose output cannot be printed, the error that says why.
 """
 
 import codecs
@@ -14,12 +14,12 @@ from typing import Any, TextIO, cast
 from walbridge.schemas.errors import OperatorError
 
 EXIT_UNREAD = 141
-"""As the shell tells of a program that SIGPIPE ended."""
+"""The exit code that a shell shows for a program that SIGPIPE ended."""
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 
 
-class LastingLog:
-    """A stream for lines of a log: one that is full, or that nobody reads any more, ends nothing."""
+class TolerantStream:
+    """A stream for log lines that ignores errors of writing: a full disk, or a pipe that was closed."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -40,16 +40,16 @@ class LastingLog:
         return getattr(self._stream, name)
 
 
-def outlast_stderr() -> None:
-    """From now on nobody has to read what is said, and there is somewhere to say it."""
-    if sys.stderr is None:  # closed: its number would be that of the next file or connection, which gets our words then
+def tolerate_stderr_errors() -> None:
+    """Make stderr a stream that is always there and ignores errors of writing."""
+    if sys.stderr is None:  # closed: the next file or connection would get its number, and then our log lines
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
-    if not isinstance(sys.stderr, LastingLog):
-        sys.stderr = cast(TextIO, LastingLog(sys.stderr))
+    if not isinstance(sys.stderr, TolerantStream):
+        sys.stderr = cast(TextIO, TolerantStream(sys.stderr))
 
 
 def refused_print(error: OSError | UnicodeEncodeError) -> OperatorError | None:
-    """What it means that a verb could not print; None for an error of anything else."""
+    """The error for a verb that could not print; None where the error is not about printing."""
     if isinstance(error, UnicodeEncodeError):
         if not _is_encoding_of_stdout(error.encoding):
             return None
@@ -66,7 +66,7 @@ def refused_print(error: OSError | UnicodeEncodeError) -> OperatorError | None:
 
 
 def nobody_reads() -> bool:
-    """Whether the end of a pipe that stdout is has been closed, as typer leaves it."""
+    """Whether stdout is a pipe whose reader closed it: typer then replaces stdout by such a wrapper."""
     return type(sys.stdout).__name__ == "PacifyFlushWrapper"
 
 

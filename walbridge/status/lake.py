@@ -11,7 +11,7 @@ from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_published, newest_rows, open_table
 from walbridge.spark_consumer.plan.manifest_row import CutRow
-from walbridge.status.standing import Lake, LakeCut, TableState
+from walbridge.status.pipeline_status import Lake, LakeCut, TableState
 
 
 def lake_of(settings: Settings) -> Lake:

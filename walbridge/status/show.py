@@ -12,9 +12,9 @@ from walbridge.quantities import bytes_text, moment_text, seconds_text
 from walbridge.schemas.control.run_record import LastWords
 from walbridge.schemas.errors import copy_command
 from walbridge.schemas.position import format_lsn
-from walbridge.status.standing import Lag, Lake, Published, Silent, Standing, TableState
+from walbridge.status.pipeline_status import Lag, Lake, PipelineStatus, Published, Silent, TableState
 from walbridge.status.words import BUG, FAILED, UNSAID, word_lines, words_json
-from walbridge.tables.standing import copied_text, share_text
+from walbridge.tables.table_status import copied_text, share_text
 
 TABLES_SHOWN_MAX = 30
 
@@ -26,59 +26,59 @@ ALARMING = (
 _OF_TABLES = ("tables", "")
 
 
-def rows(standing: Standing) -> list[tuple[str, str]]:
+def rows(status: PipelineStatus) -> list[tuple[str, str]]:
     """Heading and text of each row."""
     return [
-        ("pipeline", f"{standing.pipeline}, {moment_text(standing.at)}"),
-        ("server", _server(standing.source)),
-        ("slot", _slot(standing)),
-        *(("", line) for line in prepared_lines(standing.source)),
-        ("producer", _producer(standing)),
-        *(("", line) for line in _words(standing.producer, standing)),
-        ("in Kafka", _in_kafka(standing)),
-        ("in the lake", _in_lake(standing)),
-        *(("job" if index == 0 else "", line) for index, line in enumerate(_words(standing.job, standing))),
-        *(("verify" if index == 0 else "", line) for index, line in enumerate(_words(standing.verifier, standing))),
-        *(("not in Kafka" if index == 0 else "", line) for index, line in enumerate(_left_out(standing.published))),
-        *(("copied now" if index == 0 else "", line) for index, line in enumerate(_copying(standing.published))),
-        *(("tables" if index == 0 else "", line) for index, line in enumerate(_tables(standing))),
+        ("pipeline", f"{status.pipeline}, {moment_text(status.at)}"),
+        ("server", _server(status.source)),
+        ("slot", _slot(status)),
+        *(("", line) for line in prepared_lines(status.source)),
+        ("producer", _producer(status)),
+        *(("", line) for line in _words(status.producer, status)),
+        ("in Kafka", _in_kafka(status)),
+        ("in the lake", _in_lake(status)),
+        *(("job" if index == 0 else "", line) for index, line in enumerate(_words(status.job, status))),
+        *(("verify" if index == 0 else "", line) for index, line in enumerate(_words(status.verifier, status))),
+        *(("not in Kafka" if index == 0 else "", line) for index, line in enumerate(_left_out(status.published))),
+        *(("copied now" if index == 0 else "", line) for index, line in enumerate(_copying(status.published))),
+        *(("tables" if index == 0 else "", line) for index, line in enumerate(_tables(status))),
     ]
 
 
-def as_text(standing: Standing) -> str:
+def as_text(status: PipelineStatus) -> str:
     """Lines for a file, a pipe or a terminal without colour."""
-    return "\n".join(f"{heading:<13}{text}" for heading, text in rows(standing))
+    return "\n".join(f"{heading:<13}{text}" for heading, text in rows(status))
 
 
-def as_table(standing: Standing) -> Table:
+def as_table(status: PipelineStatus) -> Table:
     """The same for a terminal."""
     table = Table.grid(padding=(0, 2))
-    for heading, text in rows(standing):
+    for heading, text in rows(status):
         alarming = heading not in _OF_TABLES and any(words in text for words in ALARMING)
         table.add_row(Text(heading, style="bold"), Text(text, style="red" if alarming else ""))
     return table
 
 
-def as_json(standing: Standing) -> dict[str, Any]:
+def as_json(status: PipelineStatus) -> dict[str, Any]:
     """One object. LSNs as Postgres prints them, moments in ISO 8601; null where it is not known."""
     return {
-        "pipeline": standing.pipeline,
-        "at": standing.at.isoformat(),
-        "server": _answered(standing.source, _server_json),
-        "slot": _slot_json(standing.slot_name, standing.source) | _prepared_json(standing.source),
-        "producer": _answered(standing.published, _producer_json),
-        "kafka": _answered(standing.published, _kafka_json),
-        "lake": _answered(standing.lake, _lake_json),
+        "pipeline": status.pipeline,
+        "at": status.at.isoformat(),
+        "server": _answered(status.source, _server_json),
+        "slot": _slot_json(status.slot_name, status.source) | _prepared_json(status.source),
+        "producer": _answered(status.published, _producer_json),
+        "kafka": _answered(status.published, _kafka_json),
+        "lake": _answered(status.lake, _lake_json),
         "programs": {
-            "producer": _answered(standing.producer, words_json),
-            "job": _answered(standing.job, words_json),
-            "verify": _answered(standing.verifier, words_json),
+            "producer": _answered(status.producer, words_json),
+            "job": _answered(status.job, words_json),
+            "verify": _answered(status.verifier, words_json),
         },
         "lag": {
-            "kafka": _lag_json(standing.kafka_lag),
-            "lake": _lag_json(standing.lake_lag),
-            "lake_behind_kafka_bytes": standing.lake_behind_kafka_bytes,
-            "lake_holds_all_changes": standing.lake_holds_all_changes,
+            "kafka": _lag_json(status.kafka_lag),
+            "lake": _lag_json(status.lake_lag),
+            "lake_behind_kafka_bytes": status.lake_behind_kafka_bytes,
+            "lake_holds_all_changes": status.lake_holds_all_changes,
         },
     }
 
@@ -89,15 +89,15 @@ def _server(source: Source | Silent) -> str:
     return f"Postgres {source.version}, WAL up to {format_lsn(source.wal_lsn)}"
 
 
-def _slot(standing: Standing) -> str:
-    if isinstance(standing.source, Silent):
-        return f"{standing.slot_name}: not known"
-    slot = standing.source.slot
+def _slot(status: PipelineStatus) -> str:
+    if isinstance(status.source, Silent):
+        return f"{status.slot_name}: not known"
+    slot = status.source.slot
     if slot is None:
-        return f"{standing.slot_name} does not exist"
+        return f"{status.slot_name} does not exist"
     use = f"in use (pid {slot.active_pid})" if slot.active_pid else "nobody reads it"
     held = f"holds {bytes_text(slot.retained_bytes)} of WAL" if slot.retained_bytes is not None else "holds no WAL"
-    return f"{standing.slot_name}: {use}, {held}, {room_text(slot)}"
+    return f"{status.slot_name}: {use}, {held}, {room_text(slot)}"
 
 
 def room_text(slot: Slot) -> str:
@@ -125,51 +125,51 @@ def _held_bytes(slot: Slot, wal_lsn: int) -> int:
     return max(0, wal_lsn - (slot.confirmed_flush_lsn or wal_lsn))
 
 
-def _producer(standing: Standing) -> str:
-    if isinstance(standing.published, Silent):
+def _producer(status: PipelineStatus) -> str:
+    if isinstance(status.published, Silent):
         return "not known"
-    state = standing.published.state
+    state = status.published.state
     if state is None:
         return "never started"
-    if isinstance(standing.source, Silent):
+    if isinstance(status.source, Silent):
         return state
-    running = standing.source.slot is not None and standing.source.slot.active_pid is not None
+    running = status.source.slot is not None and status.source.slot.active_pid is not None
     # A copy reads through sessions of its own; the slot is in use only while it is made and streamed.
     return state if running or state != "streaming" else f"{state}, but not running now"
 
 
-def _words(words: LastWords | Silent, standing: Standing) -> Iterator[str]:
+def _words(words: LastWords | Silent, status: PipelineStatus) -> Iterator[str]:
     if not isinstance(words, Silent):  # the row of its peer says why nothing is known
-        yield from word_lines(words, standing.at)
+        yield from word_lines(words, status.at)
 
 
-def _in_kafka(standing: Standing) -> str:
-    if isinstance(standing.published, Silent):
-        return f"unreachable: {standing.published.reason}"
-    cut = standing.published.cut
+def _in_kafka(status: PipelineStatus) -> str:
+    if isinstance(status.published, Silent):
+        return f"unreachable: {status.published.reason}"
+    cut = status.published.cut
     if cut is None:
         return "no cut yet"
     whole = "" if cut.complete else " (inside a copy or a large transaction)"
-    return f"cut {cut.cut_id} at {format_lsn(cut.end_lsn)}{whole}{_behind(standing.kafka_lag)}"
+    return f"cut {cut.cut_id} at {format_lsn(cut.end_lsn)}{whole}{_behind(status.kafka_lag)}"
 
 
-def _in_lake(standing: Standing) -> str:
-    if isinstance(standing.lake, Silent):
-        return f"unreachable: {standing.lake.reason}" if standing.lake.away else standing.lake.reason
-    if standing.lake_is_foreign:
-        return f"{standing.lake_path} belongs to pipeline {standing.lake.pipeline}, this one is {standing.pipeline}"
-    if not standing.lake.exists:
-        return f"nothing at {standing.lake_path} yet: walbridge materialize fills it"
-    cut = standing.lake.cut
+def _in_lake(status: PipelineStatus) -> str:
+    if isinstance(status.lake, Silent):
+        return f"unreachable: {status.lake.reason}" if status.lake.away else status.lake.reason
+    if status.lake_is_foreign:
+        return f"{status.lake_path} belongs to pipeline {status.lake.pipeline}, this one is {status.pipeline}"
+    if not status.lake.exists:
+        return f"nothing at {status.lake_path} yet: walbridge materialize fills it"
+    cut = status.lake.cut
     if cut is None:
         return "nothing is published yet: the first copy is not complete"
     when = f", committed {moment_text(cut.commit_time)}" if cut.commit_time else ""
-    behind = standing.lake_behind_kafka_bytes
-    unchanged = ", in which no table changed" if standing.lake_holds_all_changes else ""
+    behind = status.lake_behind_kafka_bytes
+    unchanged = ", in which no table changed" if status.lake_holds_all_changes else ""
     of_kafka = f", {bytes_text(behind)} behind Kafka{unchanged}" if behind else ""
-    if standing.lake_is_of_lost_epoch:
+    if status.lake_is_of_lost_epoch:
         of_kafka = ", of an epoch that is over: walbridge materialize goes on with the next one"
-    return f"cut {cut.cut_id} at {format_lsn(cut.end_lsn)}{when}{_behind(standing.lake_lag)}{of_kafka}"
+    return f"cut {cut.cut_id} at {format_lsn(cut.end_lsn)}{when}{_behind(status.lake_lag)}{of_kafka}"
 
 
 def _behind(lag: Lag) -> str:
@@ -180,9 +180,9 @@ def _behind(lag: Lag) -> str:
     return f": {bytes_text(lag.wal_bytes)} and at most {seconds_text(lag.seconds)} behind the server"
 
 
-def _tables(standing: Standing) -> Iterator[str]:
-    lake = standing.lake
-    if isinstance(lake, Silent) or standing.lake_is_foreign:
+def _tables(status: PipelineStatus) -> Iterator[str]:
+    lake = status.lake
+    if isinstance(lake, Silent) or status.lake_is_foreign:
         return
     current = [table for table in lake.tables if table.state == "current"]
     others = [table for table in lake.tables if table.state != "current"]

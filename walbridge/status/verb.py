@@ -9,9 +9,9 @@ from rich.live import Live
 
 from walbridge.schemas.errors import EXIT_OPERATOR
 from walbridge.schemas.settings import Settings
-from walbridge.status.look import look
+from walbridge.status.pipeline_status import PipelineStatus
+from walbridge.status.read_status import read_status
 from walbridge.status.show import as_json, as_table, as_text
-from walbridge.status.standing import Standing
 
 
 def status(settings: Settings, *, watch: bool, interval_s: float, as_json_lines: bool) -> int:
@@ -27,22 +27,22 @@ def status(settings: Settings, *, watch: bool, interval_s: float, as_json_lines:
     try:
         with frame:
             while True:
-                standing = look(settings)
-                _show(standing, console, live, as_json_lines)
+                status = read_status(settings)
+                _show(status, console, live, as_json_lines)
                 if not watch:
                     break
                 time.sleep(interval_s)
     except KeyboardInterrupt:
         return 0
-    return 0 if standing.anybody_answers else EXIT_OPERATOR
+    return 0 if status.anybody_answers else EXIT_OPERATOR
 
 
-def _show(standing: Standing, console: Console, live: Live | None, as_json_lines: bool) -> None:
+def _show(status: PipelineStatus, console: Console, live: Live | None, as_json_lines: bool) -> None:
     if as_json_lines:
-        print(json.dumps(as_json(standing), ensure_ascii=False), flush=True)
+        print(json.dumps(as_json(status), ensure_ascii=False), flush=True)
     elif live is not None:
-        live.update(as_table(standing), refresh=True)
+        live.update(as_table(status), refresh=True)
     elif console.is_terminal:
-        console.print(as_table(standing))
+        console.print(as_table(status))
     else:
-        print(as_text(standing), flush=True)
+        print(as_text(status), flush=True)

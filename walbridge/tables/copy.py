@@ -16,10 +16,10 @@ from walbridge.schemas.control.table_request import COPY, TableRequest, read_unt
 from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_schema import quoted
-from walbridge.tables.known import KnownTable, named, the_one, unknown
-from walbridge.tables.look import Look, look
+from walbridge.tables.known import KnownTable, single_table, tables_named, unknown_table
+from walbridge.tables.read_tables import PipelineTables, read_tables
 from walbridge.tables.request import write
-from walbridge.tables.standing import copy_text, share_of, share_text
+from walbridge.tables.table_status import copy_text, share_of, share_text
 
 LINE_S = 10.0
 """A line at least this often."""
@@ -39,7 +39,7 @@ def copy(
         OperatorError: a name means no table, or a table that cannot be copied.
         RetryableError: a server is away.
     """
-    seen = look(settings, needs_postgres=True)
+    seen = read_tables(settings, needs_postgres=True)
     refuse_without_requests(settings, seen.progress)
     chosen = [chosen_table(settings, name, seen) for name in dict.fromkeys(names)]
     wanted = [table for table in dict.fromkeys(chosen) if is_wanted(table, seen, say)]
@@ -59,25 +59,25 @@ def copy(
     return code
 
 
-def chosen_table(settings: Settings, name: str, seen: Look) -> KnownTable:
+def chosen_table(settings: Settings, name: str, seen: PipelineTables) -> KnownTable:
     """The table that a name means.
 
     Raises:
         OperatorError: it means none, or one that cannot be copied.
     """
-    found = named(name, seen.tables)
+    found = tables_named(name, seen.tables)
     if not found:
-        raise unknown(name, seen.tables)
+        raise unknown_table(name, seen.tables)
     published = [table for table in found if table.is_published is not False]
     if not published:
-        table = the_one(name, found)
+        table = single_table(name, found)
         names = settings.postgres.publication_names
         raise OperatorError(
             f"table {table.name} is not in {the_publications(names)}",
             remedy=f"ALTER PUBLICATION {quoted(names[0])} ADD TABLE {table.quoted_name}; the running producer copies "
             "it by itself",
         )
-    return the_one(name, published)
+    return single_table(name, published)
 
 
 def refuse_without_requests(settings: Settings, progress: Progress) -> None:
@@ -107,13 +107,13 @@ def refuse_first_copy(settings: Settings, progress: Progress) -> None:
         )
 
 
-def is_wanted(table: KnownTable, seen: Look, say: Say) -> bool:
+def is_wanted(table: KnownTable, seen: PipelineTables, say: Say) -> bool:
     """Whether it has to be asked for; says why not."""
-    standing = table.progress
-    if standing is None:
+    table_progress = table.progress
+    if table_progress is None:
         say(f"{table.name}: came a moment ago; the producer copies it by itself")
-    elif standing.state == COPYING:
-        share = share_of(standing.copy, seen.size(table.relation_id))
+    elif table_progress.state == COPYING:
+        share = share_of(table_progress.copy, seen.size(table.relation_id))
         say(f"{table.name}: is being copied already{share_text(share)}")
     elif table.relation_id in to_copy(seen.progress):
         say(f"{table.name}: asked for already; its copy has not begun")
@@ -145,37 +145,37 @@ class CopyWait:
 
     def result(self, progress: Progress, *, is_published: bool = True) -> str | None:
         """What became of it: empty words where it is current, other words why not; None while it goes on."""
-        standing = progress.tables.get(self.table.relation_id)
+        table_progress = progress.tables.get(self.table.relation_id)
         # Of one that is followed the producer says whether it left.
-        if not is_published and (standing is None or standing.state not in (CURRENT, COPYING, DROPPED)):
+        if not is_published and (table_progress is None or table_progress.state not in (CURRENT, COPYING, DROPPED)):
             return "it is in no publication now, and is copied when it is back in one"
         if (read_until(progress) or 0) <= self.offset or self.table.relation_id in to_copy(progress):
             return None
-        if standing is None:
+        if table_progress is None:
             return None if self.table.progress is None else "it is gone from the pipeline"
-        if standing.state == COPYING:
+        if table_progress.state == COPYING:
             return None
-        if standing.state == CURRENT and standing.since != self.since:
+        if table_progress.state == CURRENT and table_progress.since != self.since:
             return ""
-        if standing.state == CURRENT:
-            return standing.why or ("" if self.offset < 0 else "it left the publication meanwhile")
-        return f"it is {standing.state}" + (f": {standing.why}" if standing.why else "")
+        if table_progress.state == CURRENT:
+            return table_progress.why or ("" if self.offset < 0 else "it left the publication meanwhile")
+        return f"it is {table_progress.state}" + (f": {table_progress.why}" if table_progress.why else "")
 
-    def line(self, progress: Progress, seen: Look) -> str:
+    def line(self, progress: Progress, seen: PipelineTables) -> str:
         """Where it is."""
-        standing: TableProgress | None = progress.tables.get(self.table.relation_id)
-        if standing is not None and standing.state == COPYING and standing.copy is not None:
-            share = share_of(standing.copy, seen.size(self.table.relation_id))
-            why = f"; it does not go on: {standing.why}" if standing.why else ""
-            return f"{self.table.name}: copying{share_text(share)}, {copy_text(standing.copy)}{why}"
-        why = f": {standing.why}" if standing is not None and standing.why else ""
+        table_progress: TableProgress | None = progress.tables.get(self.table.relation_id)
+        if table_progress is not None and table_progress.state == COPYING and table_progress.copy is not None:
+            share = share_of(table_progress.copy, seen.size(self.table.relation_id))
+            why = f"; it does not go on: {table_progress.why}" if table_progress.why else ""
+            return f"{self.table.name}: copying{share_text(share)}, {copy_text(table_progress.copy)}{why}"
+        why = f": {table_progress.why}" if table_progress is not None and table_progress.why else ""
         return f"{self.table.name}: waits for its copy to begin{why}"
 
 
 def follow(settings: Settings, waits: Sequence[CopyWait], say: Say, line_s: float) -> int:
     """Until each has come to its end; 2 where one did not become current."""
     while True:
-        seen = look(settings, needs_postgres=True)
+        seen = read_tables(settings, needs_postgres=True)
         now_s = time.monotonic()
         for each in waits:
             if each.outcome is not None:

@@ -27,7 +27,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.schemas.topics import metadata_topic
 from walbridge.tables.copy import LINE_S, CopyWait, Out, Say, as_json, follow, refuse_first_copy
-from walbridge.tables.look import look
+from walbridge.tables.read_tables import read_tables
 from walbridge.tables.request import write
 
 
@@ -49,7 +49,7 @@ def copy_all(
         OperatorError: the first copy is not complete, or a copy would not mend what is wrong.
         RetryableError: a server is away.
     """
-    seen = look(settings, needs_postgres=True)
+    seen = read_tables(settings, needs_postgres=True)
     if not begins_again(seen.progress):
         refuse_first_copy(settings, seen.progress)
     lost = _why_lost(settings, seen.progress)

@@ -15,11 +15,11 @@ from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_schema import quoted
 from walbridge.tables.copy import Out, refuse_without_requests
-from walbridge.tables.known import KnownTable, named, the_one, unknown
-from walbridge.tables.look import Look, look
+from walbridge.tables.known import KnownTable, single_table, tables_named, unknown_table
+from walbridge.tables.read_tables import PipelineTables, read_tables
 from walbridge.tables.request import write
 from walbridge.tables.show import lake_or_why_not
-from walbridge.tables.standing import LakeEntry
+from walbridge.tables.table_status import LakeEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def forget(settings: Settings, names: Sequence[str], *, say: Callable[[str], Non
         OperatorError: a name means no table, or one that is followed or published.
         RetryableError: a server is away.
     """
-    seen = look(settings, needs_postgres=True)
+    seen = read_tables(settings, needs_postgres=True)
     refuse_without_requests(settings, seen.progress)
     chosen = list(dict.fromkeys(table for name in names for table in _chosen(settings, name, seen)))
     write(settings, [TableRequest(FORGET, table.relation_id, time.time_ns() // 1000) for table in chosen])
@@ -57,12 +57,12 @@ def forget(settings: Settings, names: Sequence[str], *, say: Callable[[str], Non
     return 0
 
 
-def _chosen(settings: Settings, name: str, seen: Look) -> list[KnownTable]:
+def _chosen(settings: Settings, name: str, seen: PipelineTables) -> list[KnownTable]:
     """Of one that was made again under its name, the ones before it."""
-    found = named(name, seen.tables)
+    found = tables_named(name, seen.tables)
     if not found:
-        raise unknown(name, seen.tables)
-    the_one(name, found)
+        raise unknown_table(name, seen.tables)
+    single_table(name, found)
     if any(table.is_published is None for table in found):
         raise RetryableError("a published table is being altered, so the publication cannot be listed")
     left = [table for table in found if not table.is_followed and not table.is_published]
@@ -76,7 +76,9 @@ def _chosen(settings: Settings, name: str, seen: Look) -> list[KnownTable]:
     )
 
 
-def words(settings: Settings, table: KnownTable, seen: Look, lake: Mapping[int, LakeEntry] | None) -> Iterator[str]:
+def words(
+    settings: Settings, table: KnownTable, seen: PipelineTables, lake: Mapping[int, LakeEntry] | None
+) -> Iterator[str]:
     """``lake``: None where it cannot be read here."""
     left = remains(settings, table, seen, lake)
     rows = "walbridge materialize deletes its rows" if left.is_out else "the lake keeps its rows as they were"
@@ -90,7 +92,9 @@ def words(settings: Settings, table: KnownTable, seen: Look, lake: Mapping[int, 
         yield f"  its folder remains; to delete it, while walbridge materialize does not run: rm -r {left.folder}"
 
 
-def remains(settings: Settings, table: KnownTable, seen: Look, lake: Mapping[int, LakeEntry] | None) -> Remains:
+def remains(
+    settings: Settings, table: KnownTable, seen: PipelineTables, lake: Mapping[int, LakeEntry] | None
+) -> Remains:
     """``lake``: None where it cannot be read here."""
     others = [each for each in seen.tables if each.relation_id != table.relation_id]
     topic = None if table.topic in {each.topic for each in others} else table.topic

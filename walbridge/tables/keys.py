@@ -21,7 +21,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.tables.copy import CopyWait, Out, Say, as_json, chosen_table, follow, refuse_without_requests
 from walbridge.tables.known import KnownTable
-from walbridge.tables.look import Look, look
+from walbridge.tables.read_tables import PipelineTables, read_tables
 from walbridge.tables.request import write
 
 LINE_S = 10.0
@@ -35,7 +35,7 @@ def copy_keys(settings: Settings, name: str, file: Path, *, wait: bool, say: Say
         OperatorError: the name means no table that is current, or the file holds no keys of it.
         RetryableError: a server is away.
     """
-    seen = look(settings, needs_postgres=True)
+    seen = read_tables(settings, needs_postgres=True)
     refuse_without_requests(settings, seen.progress)
     table = chosen_table(settings, name, seen)
     _refuse_other_than_current(table, seen.progress)
@@ -65,14 +65,14 @@ class KeysWait(CopyWait):
 
     def result(self, progress: Progress, *, is_published: bool = True) -> str | None:
         """As of any copy. The table is current all the while."""
-        standing = progress.tables.get(self.table.relation_id)
+        table_progress = progress.tables.get(self.table.relation_id)
         if (read_until(progress) or 0) <= self.offset:
             return None
-        if standing is None:
+        if table_progress is None:
             return "it is gone from the pipeline"
-        if standing.state != CURRENT:
-            return f"it is {standing.state}" + (f": {standing.why}" if standing.why else "")
-        return None if standing.copy is not None else standing.why or ""
+        if table_progress.state != CURRENT:
+            return f"it is {table_progress.state}" + (f": {table_progress.why}" if table_progress.why else "")
+        return None if table_progress.copy is not None else table_progress.why or ""
 
 
 def _refuse_other_than_current(table: KnownTable, progress: Progress) -> None:
@@ -85,7 +85,7 @@ def _refuse_other_than_current(table: KnownTable, progress: Progress) -> None:
         )
 
 
-def _published(table: KnownTable, seen: Look) -> PublishedTable:
+def _published(table: KnownTable, seen: PipelineTables) -> PublishedTable:
     assert seen.postgres is not None
     found = [each for each in seen.postgres.published or () if each.relation_id == table.relation_id]
     if not found:

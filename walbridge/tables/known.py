@@ -1,6 +1,6 @@
-"""The tables of a pipeline as a person names them: from progress, metadata and publication.
+"""All tables of a pipeline, from progress, metadata and publication, and which of them a name means. Pure.
 
-In: what Kafka and Postgres hold. Out: ``KnownTable``s, and those that a name may mean. Pure.
+In: records of Kafka and rows of Postgres. Out: ``KnownTable``s.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,10 +17,11 @@ from walbridge.schemas.table_names import split_name
 
 @dataclass(frozen=True, slots=True)
 class KnownTable:
-    """A table that is published, or that progress speaks of.
+    """A table that is published, or that is in progress.
 
     ``progress``: None where the producer has not noticed it yet. ``is_published``: None where Postgres was not asked.
-    ``has_key``: as far as the metadata topic tells. ``quoted_name``: for SQL. ``publications``: that publish it.
+    ``has_key``: by the metadata topic; True if that has no record of it. ``quoted_name``: for SQL.
+    ``publications``: those that publish it.
     """
 
     relation_id: int
@@ -41,26 +42,28 @@ class KnownTable:
 def known_tables(
     progress: Progress | None, relations: Iterable[RelationRecord], published: Sequence[PublishedTable] | None
 ) -> list[KnownTable]:
-    """By name. ``published``: None where Postgres was not asked."""
+    """All tables, in the order of their names. ``published``: None where Postgres was not asked."""
     of_metadata = {record.table.relation_id: record for record in relations}  # the newest comes last
     of_publication = {table.relation_id: table for table in published or ()}
     of_progress: Mapping[int, TableProgress] = {} if progress is None else progress.tables
 
     def known(relation_id: int) -> KnownTable:
         record, table = of_metadata.get(relation_id), of_publication.get(relation_id)
-        standing = of_progress.get(relation_id)
-        name = table.qualified_name if table else standing.name if standing and standing.name else None
+        table_progress = of_progress.get(relation_id)
+        name = (
+            table.qualified_name if table else table_progress.name if table_progress and table_progress.name else None
+        )
         name = name or (record.table.qualified_name if record else f"relation {relation_id}")
-        topic = standing.topic if standing and standing.topic else record.topic if record else None
+        topic = table_progress.topic if table_progress and table_progress.topic else record.topic if record else None
         is_published = None if published is None else table is not None
-        # One that a record names but progress calls otherwise is gone from Postgres.
+        # A table that is in no publication may have another name in its last metadata record.
         in_sql = table.quoted_name if table else record.table.quoted_name if record else name
         members = table.memberships if table else ()
         return KnownTable(
             relation_id,
             name,
             topic,
-            standing,
+            table_progress,
             is_published,
             record is None or bool(record.key_schema_id),
             in_sql,
@@ -71,11 +74,12 @@ def known_tables(
     return sorted(map(known, ids), key=lambda table: (table.name, table.relation_id))
 
 
-def named(name: str, tables: Iterable[KnownTable]) -> list[KnownTable]:
-    """Those that ``name`` may mean: by ``schema.table``, as SQL quotes it too, or else by the name without a schema.
+def tables_named(name: str, tables: Iterable[KnownTable]) -> list[KnownTable]:
+    """The tables that ``name`` may mean: those with this ``schema.table``, which may be quoted as in SQL; if there is
+    none, those with this name in any schema.
 
     Raises:
-        OperatorError: it names no table.
+        OperatorError: it is no name of a table.
     """
     tables = list(tables)
     schema, plain = split_name(name)
@@ -85,11 +89,11 @@ def named(name: str, tables: Iterable[KnownTable]) -> list[KnownTable]:
     return exact or [table for table in tables if table.name.partition(".")[2] in without]
 
 
-def the_one(name: str, found: Sequence[KnownTable]) -> KnownTable:
-    """The only one of several.
+def single_table(name: str, found: Sequence[KnownTable]) -> KnownTable:
+    """The table that a name means, of those found for it; of tables with one full name the newest.
 
     Raises:
-        OperatorError: there are more.
+        OperatorError: the tables found have different full names.
     """
     if len({table.name for table in found}) > 1:
         names = ", ".join(sorted({table.name for table in found}))
@@ -97,8 +101,8 @@ def the_one(name: str, found: Sequence[KnownTable]) -> KnownTable:
     return max(found, key=lambda table: table.relation_id)
 
 
-def unknown(name: str, tables: Iterable[KnownTable]) -> OperatorError:
-    """No table has this name."""
+def unknown_table(name: str, tables: Iterable[KnownTable]) -> OperatorError:
+    """The error for a name that no table has."""
     names = ", ".join(sorted({table.name for table in tables}))
     return OperatorError(
         f"this pipeline has no table {name}",

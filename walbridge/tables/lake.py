@@ -6,7 +6,7 @@ from walbridge.schemas.errors import RetryableError, foreign_lake
 from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_published, open_table
-from walbridge.tables.standing import LakeEntry
+from walbridge.tables.table_status import LakeEntry
 
 
 def lake_entries(settings: Settings) -> dict[int, LakeEntry]:

@@ -8,8 +8,8 @@ from rich.console import Console
 from walbridge.extras import missing_package
 from walbridge.schemas.errors import WalbridgeError
 from walbridge.schemas.settings import Settings
-from walbridge.tables.look import look
-from walbridge.tables.standing import LakeEntry, as_json, lines, standings
+from walbridge.tables.read_tables import read_tables
+from walbridge.tables.table_status import LakeEntry, as_json, lines, table_statuses
 
 
 def show(
@@ -21,9 +21,9 @@ def show(
         OperatorError: there is no such pipeline.
         RetryableError: Kafka is away.
     """
-    seen = look(settings, needs_postgres=False)
+    seen = read_tables(settings, needs_postgres=False)
     lake, silent = lake_or_why_not(settings)
-    found = standings(seen, lake)
+    found = table_statuses(seen, lake)
     if as_json_text:
         out(json.dumps({"pipeline": settings.name, "tables": [as_json(each) for each in found]}, ensure_ascii=False))
     else:

@@ -1,8 +1,8 @@
-"""The last day of one pipeline, in memory: a point a minute. Pure but for what it is told.
+"""The last day of one pipeline, in memory: a point per minute. Pure but for its own state.
 
-In: what each look found. Out: points for plots, and what went wrong, newest first. Bounded: ``POINTS_MAX`` points and
-``EVENTS_MAX`` events, however long it runs (I9). A minute holds the largest lag that was seen in it, since plots are
-looked at for what was bad.
+In: the status, read again and again. Out: points for plots, and events of what went wrong, newest first. Bounded:
+``POINTS_MAX`` points and ``EVENTS_MAX`` events, however long it runs (I9). A point has the largest lag of its minute,
+since plots are there to show what was bad.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from walbridge.schemas.control.run_record import How, LastWords
-from walbridge.status.standing import Silent, Standing
+from walbridge.status.pipeline_status import PipelineStatus, Silent
 
 POINT_S = 60
 POINTS_MAX = 24 * 60
@@ -23,7 +23,7 @@ _RATE_OVER = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one look found. None where it is not known; LSNs are numbers."""
+    """The numbers of one status. None where a value is not known."""
 
     at: datetime
     wal_lsn: int | None = None
@@ -36,7 +36,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One minute. Rates in bytes of WAL a second."""
+    """One minute. Rates are in bytes of WAL per second."""
 
     at: datetime
     kafka_lag_s: float | None
@@ -48,7 +48,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that went wrong: of a program, or of a peer that did not answer."""
+    """Something that went wrong: a program ended, or a peer did not answer."""
 
     at: datetime
     who: str
@@ -65,23 +65,23 @@ class Rates:
     lake: float | None = None
 
 
-def sample_of(standing: Standing) -> Sample:
-    """What a look says in numbers."""
-    source = None if isinstance(standing.source, Silent) else standing.source
-    kafka, lake = standing.kafka_cut, standing.lake_cut
+def sample_of(status: PipelineStatus) -> Sample:
+    """The numbers of a status."""
+    source = None if isinstance(status.source, Silent) else status.source
+    kafka, lake = status.kafka_cut, status.lake_cut
     return Sample(
-        standing.at,
+        status.at,
         None if source is None else source.wal_lsn,
         None if kafka is None else kafka.end_lsn,
         None if lake is None else lake.end_lsn,
-        standing.kafka_lag.seconds,
-        standing.lake_lag.seconds,
+        status.kafka_lag.seconds,
+        status.lake_lag.seconds,
         None if source is None or source.slot is None else source.slot.retained_bytes,
     )
 
 
 class History:
-    """Written by the one thread that looks; what it gives out are copies."""
+    """Written by one thread only; what it returns are copies."""
 
     def __init__(self, points: Iterable[Point] = ()) -> None:
         self._points: deque[Point] = deque(points, maxlen=POINTS_MAX)
@@ -92,34 +92,34 @@ class History:
         self._silent: dict[str, str] = {}
         self._ends: set[tuple[str, datetime]] = set()
 
-    def add(self, standing: Standing) -> bool:
-        """One look more; whether a minute is over with it."""
-        sample = sample_of(standing)
+    def add(self, status: PipelineStatus) -> bool:
+        """Add one status; True if a minute ended with it."""
+        sample = sample_of(status)
         is_over = bool(self._minute) and _minute(sample.at) != _minute(self._minute[0].at)
         if is_over:
             self._close()
         self._minute.append(sample)
         self._samples.append(sample)
-        self._note_silence(standing)
-        for who, words in programs(standing):
-            self._note_end(who, words, standing.at)
+        self._note_silence(status)
+        for who, words in programs(status):
+            self._note_end(who, words, status.at)
         return is_over
 
     def note(self, event: Event) -> None:
-        """Something else went wrong."""
+        """Add an event that is in no status."""
         self._events.append(event)
 
     def points(self) -> list[Point]:
-        """Oldest first, the minute that is not over yet among them."""
+        """All points, oldest first, with the current minute as the last one."""
         now = [_point(self._minute, self._before)] if self._minute else []
         return [*self._points, *now]
 
     def events(self) -> list[Event]:
-        """Newest first."""
+        """All events, newest first."""
         return sorted(self._events, key=lambda event: event.at, reverse=True)
 
     def rates(self) -> Rates:
-        """Over the last minute, or what is known of it."""
+        """The rates over the last minute, or over a shorter time where less is known."""
         samples = list(self._samples)
         if len(samples) < 2:
             return Rates()
@@ -132,11 +132,11 @@ class History:
         self._before = self._minute[-1]
         self._minute = []
 
-    def _note_silence(self, standing: Standing) -> None:
-        for who, peer in peers(standing):
+    def _note_silence(self, status: PipelineStatus) -> None:
+        for who, peer in peers(status):
             reason = peer.reason if isinstance(peer, Silent) and peer.away else ""
             if reason and who not in self._silent:
-                self._events.append(Event(standing.at, who, f"does not answer: {reason}"))
+                self._events.append(Event(status.at, who, f"does not answer: {reason}"))
             if reason:
                 self._silent[who] = reason
             else:
@@ -152,18 +152,18 @@ class History:
         self._events.append(Event(end.at, who, end.what or f"ended with {end.how.value}", end.remedy))
 
 
-def programs(standing: Standing) -> Iterator[tuple[str, LastWords | Silent]]:
-    """Those that say of themselves how they fare."""
-    yield "producer", standing.producer
-    yield "Spark job", standing.job
-    yield "verify", standing.verifier
+def programs(status: PipelineStatus) -> Iterator[tuple[str, LastWords | Silent]]:
+    """The programs that write run records, with their last words."""
+    yield "producer", status.producer
+    yield "Spark job", status.job
+    yield "verify", status.verifier
 
 
-def peers(standing: Standing) -> Iterator[tuple[str, object]]:
-    """Those that are asked."""
-    yield "Postgres", standing.source
-    yield "Kafka", standing.published
-    yield "lake", standing.lake
+def peers(status: PipelineStatus) -> Iterator[tuple[str, object]]:
+    """The peers that are asked, with their answers."""
+    yield "Postgres", status.source
+    yield "Kafka", status.published
+    yield "lake", status.lake
 
 
 def _minute(at: datetime) -> int:
@@ -172,7 +172,7 @@ def _minute(at: datetime) -> int:
 
 def _point(samples: list[Sample], before: Sample | None) -> Point:
     first, last = before or samples[0], samples[-1]
-    if last.at - first.at > timedelta(seconds=3 * POINT_S):  # nobody looked: a rate over that would be none of today
+    if last.at - first.at > timedelta(seconds=3 * POINT_S):  # after a gap: the rate before it would not be today's
         first = samples[0]
     return Point(
         last.at,

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 from walbridge.quantities import bytes_text, moment_text, seconds_text
 from walbridge.schemas.position import format_lsn
+from walbridge.status.pipeline_status import Lag, PipelineStatus, Silent
 from walbridge.status.show import prepared_lines, room_text
-from walbridge.status.standing import Lag, Silent, Standing
 from walbridge.status.words import word_lines
 from walbridge.ui.history import Event, Point, Rates, programs
 from walbridge.ui.markup import NOTHING, Html, join, tag
@@ -30,17 +30,17 @@ _TIMES_S = (*_SIXTIETHS, *(60 * each for each in _SIXTIETHS), *(3600 * each for 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is known of one pipeline. ``standing`` None: nobody looked yet."""
+    """What is known of one pipeline. ``status`` None: nobody looked yet."""
 
     name: str
-    standing: Standing | None = None
+    status: PipelineStatus | None = None
     points: Sequence[Point] = ()
     events: Sequence[Event] = ()
     rates: Rates = field(default_factory=Rates)
 
     @property
     def verdict(self) -> Verdict:
-        return WAITS if self.standing is None else verdict(self.standing)
+        return WAITS if self.status is None else verdict(self.status)
 
 
 def list_page(views: Sequence[View], now: datetime) -> Html:
@@ -53,15 +53,15 @@ def list_page(views: Sequence[View], now: datetime) -> Html:
 
 def pipeline_page(view: View, views: Sequence[View], now: datetime) -> Html:
     """One pipeline."""
-    if view.standing is None:
+    if view.status is None:
         return _document(view, views, _heading(view, now), now)
     body = join(
         _heading(view, now),
-        _section("flow", "Flow", _flow(view, view.standing)),
-        _section("tables", "Tables", _tables(table_rows(view.standing))),
+        _section("flow", "Flow", _flow(view, view.status)),
+        _section("tables", "Tables", _tables(table_rows(view.status))),
         _section("day", "Last day", _plots(view.points, now)),
         _section("trouble", "What went wrong", _events(view.events)),
-        _section("programs", "Programs", _programs(view.standing)),
+        _section("programs", "Programs", _programs(view.status)),
     )
     return _document(view, views, body, now)
 
@@ -111,14 +111,14 @@ def _badge(found: Verdict) -> Html:
 
 
 def _lags(view: View) -> Html:
-    there = view.standing
+    there = view.status
     if there is None:
         return NOTHING
     return tag("span", f"Kafka {_behind(there.kafka_lag)}, lake {_behind(there.lake_lag)}", class_="lags")
 
 
 def _heading(view: View, now: datetime) -> Html:
-    found, there = view.verdict, view.standing
+    found, there = view.verdict, view.status
     remedy = tag("p", "What mends it: ", tag("code", found.remedy), class_="remedy") if found.remedy else NOTHING
     age_s = 0.0 if there is None else (now - there.at).total_seconds()
     old = tag("p", f"The last look was {seconds_text(age_s)} ago.", class_="old") if age_s > OLD_S else NOTHING
@@ -132,7 +132,7 @@ def _section(name: str, heading: str, *body: Html) -> Html:
 # -- the flow --------------------------------------------------------------------------------------
 
 
-def _flow(view: View, there: Standing) -> Html:
+def _flow(view: View, there: PipelineStatus) -> Html:
     words = dict(programs(there))
     parts = (
         _node("Postgres", *_postgres(there, view.rates)),
@@ -157,7 +157,7 @@ def _program(name: str, words: object, rate: float | None) -> Html:
     return tag("li", tag("h3", name), tag("p", state), tag("p", moved) if moved else NOTHING, class_=f"program {level}")
 
 
-def _postgres(there: Standing, rates: Rates) -> tuple[str, ...]:
+def _postgres(there: PipelineStatus, rates: Rates) -> tuple[str, ...]:
     source = there.source
     if isinstance(source, Silent):
         return "bad", "does not answer"
@@ -171,7 +171,7 @@ def _postgres(there: Standing, rates: Rates) -> tuple[str, ...]:
     return level, at, written, held, room_text(slot), *prepared_lines(source)
 
 
-def _kafka(there: Standing) -> tuple[str, ...]:
+def _kafka(there: PipelineStatus) -> tuple[str, ...]:
     if isinstance(there.published, Silent):
         return "bad", "does not answer"
     cut = there.published.cut
@@ -180,7 +180,7 @@ def _kafka(there: Standing) -> tuple[str, ...]:
     return "good", f"at {format_lsn(cut.end_lsn)}", _behind(there.kafka_lag), f"cut {cut.cut_id:,}"
 
 
-def _lake(there: Standing) -> tuple[str, ...]:
+def _lake(there: PipelineStatus) -> tuple[str, ...]:
     if isinstance(there.lake, Silent):
         return ("bad", "does not answer") if there.lake.away else ("unknown", "not looked at from here")
     if there.lake_is_foreign:
@@ -283,7 +283,7 @@ def _event(event: Event) -> Html:
     return tag("li", tag("p", at, " ", tag("strong", event.who), f" {event.what}"), remedy)
 
 
-def _programs(there: Standing) -> Html:
+def _programs(there: PipelineStatus) -> Html:
     parts: list[Html] = []
     for name, words in programs(there):
         lines = [words.reason] if isinstance(words, Silent) else list(word_lines(words, there.at))

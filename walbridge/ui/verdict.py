@@ -1,6 +1,7 @@
-"""How a pipeline fares, in one line, and each of its tables. Pure.
+"""The state of a pipeline in one line, and the state of each of its tables. Pure.
 
-In: a ``Standing``. Out: a verdict, of which the worst holds, and rows of tables, those that need somebody first.
+In: a ``PipelineStatus``. Out: a verdict, which is the worst of all findings; rows of tables, those that need action
+    first.
 """
 
 from collections.abc import Iterator
@@ -12,12 +13,12 @@ from walbridge.schemas.control.run_record import How, LastWords, last_difference
 from walbridge.schemas.control.table_progress import FIRST_COPY_WAITS
 from walbridge.schemas.errors import copy_command, foreign_lake
 from walbridge.schemas.position import format_lsn
-from walbridge.status.standing import Silent, Standing
+from walbridge.status.pipeline_status import PipelineStatus, Silent
 from walbridge.ui.history import peers, programs
 
 GOOD, BUSY, ATTENTION, BAD, OFF = "good", "busy", "attention", "bad", "off"
 MARKS = {GOOD: "✓", BUSY: "↻", ATTENTION: "!", BAD: "✕", OFF: "■"}
-"""Shape beside colour: not everybody tells the colours apart."""
+"""Signs beside the colours, for readers who cannot tell the colours apart."""
 CURRENT, ARCHIVE, COPYING = "current", "archive", "copying"
 KAFKA_LATE_S, LAKE_LATE_S, PREPARED_LATE_S = 300.0, 900.0, 3600.0
 DIFFERED_LATELY = timedelta(days=1)
@@ -41,7 +42,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """``share``: of its rows those that are copied, 0 to 1; ``rows``: how many these are."""
+    """``share``: which part of its rows is copied, from 0 to 1; ``rows``: how many rows are copied."""
 
     name: str
     state: str
@@ -52,48 +53,48 @@ class TableRow:
 
     @property
     def is_copied(self) -> bool:
-        """Whether it is read now; of a current table readers notice nothing of that."""
+        """Whether it is being copied now, also where it stays current meanwhile."""
         return self.state == COPYING or self.rows is not None
 
     @property
     def waits(self) -> bool:
-        """Whether it comes to its first copy by itself."""
+        """Whether it waits for its turn in the first copy."""
         return self.why == FIRST_COPY_WAITS
 
 
-def verdict(standing: Standing) -> Verdict:
-    """The worst of what holds."""
+def verdict(status: PipelineStatus) -> Verdict:
+    """The worst finding; ``streaming`` where there is none."""
     order = (BAD, OFF, ATTENTION, BUSY)
-    found = list(_findings(standing))
+    found = list(_findings(status))
     return min(found, key=lambda each: order.index(each.level), default=Verdict(GOOD, "streaming"))
 
 
-def _findings(standing: Standing) -> Iterator[Verdict]:
-    for who, peer in peers(standing):
+def _findings(status: PipelineStatus) -> Iterator[Verdict]:
+    for who, peer in peers(status):
         if isinstance(peer, Silent) and peer.away:
             remedy = "see that it runs and can be reached from here; the pipeline goes on by itself"
             yield Verdict(BAD, f"{who} does not answer", remedy)
-    yield from _slot(standing)
-    if standing.lake_is_foreign:
-        theirs = "" if isinstance(standing.lake, Silent) else standing.lake.pipeline or ""
-        remedy = foreign_lake(standing.lake_path, theirs, standing.pipeline).remedy
+    yield from _slot(status)
+    if status.lake_is_foreign:
+        theirs = "" if isinstance(status.lake, Silent) else status.lake.pipeline or ""
+        remedy = foreign_lake(status.lake_path, theirs, status.pipeline).remedy
         yield Verdict(BAD, "the lake belongs to another pipeline", remedy)
-    for who, words in programs(standing):
+    for who, words in programs(status):
         if isinstance(words, Silent):
             continue
-        yield from _verifier(words, standing.at) if who == "verify" else _program(f"the {who}", VERBS[who], words)
-    yield from _lags(standing)
-    yield from _tables(standing)
-    if not isinstance(standing.lake, Silent) and standing.lake.cut is None:
+        yield from _verifier(words, status.at) if who == "verify" else _program(f"the {who}", VERBS[who], words)
+    yield from _lags(status)
+    yield from _tables(status)
+    if not isinstance(status.lake, Silent) and status.lake.cut is None:
         yield Verdict(BUSY, "nothing is published in the lake yet")
 
 
-def _slot(standing: Standing) -> Iterator[Verdict]:
-    if isinstance(standing.source, Silent):
+def _slot(status: PipelineStatus) -> Iterator[Verdict]:
+    if isinstance(status.source, Silent):
         return
-    if (slot := standing.source.slot) is None:
+    if (slot := status.source.slot) is None:
         # Before it streams, a start makes the slot.
-        if not isinstance(standing.published, Silent) and standing.published.state == "streaming":
+        if not isinstance(status.published, Silent) and status.published.state == "streaming":
             yield Verdict(BAD, "the replication slot does not exist", COPY_ALL)
         return
     if slot.wal_status == "lost":
@@ -106,10 +107,10 @@ def _slot(standing: Standing) -> Iterator[Verdict]:
         yield Verdict(ATTENTION, text, "walbridge status names it: COMMIT PREPARED or ROLLBACK PREPARED it")
 
 
-def _lags(standing: Standing) -> Iterator[Verdict]:
+def _lags(status: PipelineStatus) -> Iterator[Verdict]:
     for who, lag, limit_s in (
-        ("Kafka", standing.kafka_lag, KAFKA_LATE_S),
-        ("the lake", standing.lake_lag, LAKE_LATE_S),
+        ("Kafka", status.kafka_lag, KAFKA_LATE_S),
+        ("the lake", status.lake_lag, LAKE_LATE_S),
     ):
         if lag.seconds is not None and lag.seconds > limit_s:
             yield Verdict(ATTENTION, f"{who} is {seconds_text(lag.seconds)} behind", "see docs/scaling.md")
@@ -140,11 +141,11 @@ def _verifier(words: LastWords, now: datetime) -> Iterator[Verdict]:
         yield Verdict(ATTENTION, f"verify found that {differed[0]} differed from its source", remedy)
 
 
-def _tables(standing: Standing) -> Iterator[Verdict]:
-    rows = table_rows(standing)
+def _tables(status: PipelineStatus) -> Iterator[Verdict]:
+    rows = table_rows(status)
     others = [row for row in rows if row.state not in (CURRENT, ARCHIVE, COPYING) and not row.waits]
     copying = [row for row in rows if row.is_copied or row.waits]
-    first_copy = not isinstance(standing.published, Silent) and standing.published.state not in (None, "streaming")
+    first_copy = not isinstance(status.published, Silent) and status.published.state not in (None, "streaming")
     if others:
         yield Verdict(ATTENTION, f"{_counted(others)} not current", "see below why, and walbridge copy")
     if first_copy or copying:
@@ -155,16 +156,16 @@ def _counted(rows: list[TableRow]) -> str:
     return f"{len(rows)} table is" if len(rows) == 1 else f"{len(rows)} tables are"
 
 
-def table_rows(standing: Standing) -> list[TableRow]:
+def table_rows(status: PipelineStatus) -> list[TableRow]:
     """Those that need somebody first, then those being copied, then by name."""
     found: dict[str, TableRow] = {}
-    if not isinstance(standing.lake, Silent) and not standing.lake_is_foreign:
-        for table in standing.lake.tables:
+    if not isinstance(status.lake, Silent) and not status.lake_is_foreign:
+        for table in status.lake.tables:
             found[table.table] = TableRow(table.table, table.state, _lsn(table.since_lsn), table.why)
-    if not isinstance(standing.published, Silent):
-        for left in standing.published.left_out:
+    if not isinstance(status.published, Silent):
+        for left in status.published.left_out:
             found[left.table] = TableRow(left.table, left.state, _lsn(left.since_lsn), left.why)
-        for copy in standing.published.copying:
+        for copy in status.published.copying:
             known = found.get(copy.table, TableRow(copy.table, COPYING))
             state = known.state if known.state in (CURRENT, ARCHIVE) else COPYING
             found[copy.table] = replace(known, state=state, share=copy.share, rows=copy.rows)

@@ -1,7 +1,7 @@
-"""Looks at one pipeline again and again, as ``walbridge status --watch`` does, and keeps its last day.
+"""Reads the status of one pipeline again and again, as ``walbridge status --watch`` does, and keeps its last day.
 
-In: settings. Out: a ``View`` at any time. A thread of its own for each pipeline: one whose peers are away, which takes
-a look its time limits, delays no other and no reader of the page.
+In: settings. Out: a ``View`` at any time. Each pipeline has a thread of its own: one whose peers are away, and whose
+status takes long to read, delays neither the others nor readers of the page.
 """
 
 import threading
@@ -12,7 +12,7 @@ import structlog
 
 from walbridge.runtime.reports.crash_report import bug_place
 from walbridge.schemas.settings import Settings
-from walbridge.status.look import look
+from walbridge.status.read_status import read_status
 from walbridge.ui.history import Event, History
 from walbridge.ui.kept_points import KeptPoints
 from walbridge.ui.page import View
@@ -21,7 +21,8 @@ log = structlog.get_logger()
 
 
 class Watcher:
-    """One for each pipeline; each look replaces ``view`` as a whole. ``kept``: its last day, for the next start."""
+    """Watches one pipeline. Each status replaces ``view`` as a whole. ``kept``: the last day on disk, for the next
+    start."""
 
     def __init__(
         self, settings: Settings, interval_s: float, is_over: threading.Event, kept: KeptPoints | None = None
@@ -33,20 +34,20 @@ class Watcher:
         self._thread = threading.Thread(target=self._run, name=f"look {settings.name}", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     def _run(self) -> None:
         while True:
             try:
                 self._look()
-            except Exception as error:  # a bug of one look: the page goes on, says so, and grows old
+            except Exception as error:  # a bug: the page stays, says so, and shows its age
                 self._note_bug(bug_place(error))
             if self._is_over.wait(self._interval_s):
                 return
 
     def _note_bug(self, place: str) -> None:
-        """Once, as long as it is the same."""
+        """Log a bug and show it on the page, once as long as it is the same one."""
         if place != self._bug:
             self._bug = place
             log.warning("a look failed", pipeline=self._settings.name, why=place)
@@ -54,8 +55,8 @@ class Watcher:
         self.view = replace(self.view, events=self._history.events())
 
     def _look(self) -> None:
-        standing = look(self._settings)
+        status = read_status(self._settings)
         history = self._history
-        if history.add(standing) and self._kept is not None:
+        if history.add(status) and self._kept is not None:
             self._kept.write(history.points())
-        self.view = View(self._settings.name, standing, history.points(), history.events(), history.rates())
+        self.view = View(self._settings.name, status, history.points(), history.events(), history.rates())

@@ -3,20 +3,21 @@
 In: row digests of both sides. Out: buckets that differ, rows that differ, and the verdict on
 each. Pure: no database, no lake, no clock.
 
-A table is first compared by buckets: rows fall into one by the first digits of their digest, and
-a bucket is its count and the sum of 60 other bits. Only rows of differing buckets are fetched.
+A table is first compared by buckets. The first digits of a row's digest choose its bucket; for a
+bucket, the number of rows and the sum of 60 other bits of their digests are compared. Only rows of
+differing buckets are fetched.
 
-The snapshot of the source and the published cut are never of one moment, so a difference counts
-only if it survives the next cut. Rounds are ordered: cut k, snapshot k, cut k+1 (which holds all
-that snapshot k saw), snapshot k+1. Two proofs, neither of which an in-between change can fool:
+The snapshot of the source and the published cut are never of the same moment, so a difference
+counts only if two rounds prove it. Rounds are ordered: cut k, snapshot k, cut k+1 (which holds all
+that snapshot k saw), snapshot k+1. There are two proofs; changes in between cannot mislead them:
 
-- a row version (tableoid, ctid, xmin) that is in both snapshots was there at cut k+1 between
-  them: the lake lacks it if it does not hold that many rows of its digest;
-- a lake row whose digest and position are the same in both cuts was, if the lake is right, in
-  the source all the while, so in snapshot k: else the lake has it wrongly.
+- A row version (tableoid, ctid, xmin) that is in both snapshots was in the source at cut k+1, which
+  lies between them. If the lake at cut k+1 has fewer rows of its digest, the lake lacks the row.
+- A lake row with the same digest and position in both cuts was, if the lake is right, in the source
+  all the time, so also in snapshot k. If it is not in snapshot k, the lake should not have it.
 
-Both need that a snapshot shows all that the cut before it holds. A round that may not, since commits
-wait for a synchronous standby (``visibility.py``), proves nothing.
+Both proofs need snapshots that show all that the cut before them holds. While commits wait for a
+synchronous standby that is not certain (``visibility.py``), and the round proves nothing.
 """
 
 from collections import Counter
@@ -32,7 +33,7 @@ _DIGITS_BY_ROWS = ((1_000_000, 3), (64_000_000, 4))
 
 
 def bucket_digits(rows_estimated: float) -> int:
-    """How many hexadecimal digits name a bucket: a bucket then has some hundreds of rows at most."""
+    """How many hexadecimal digits of the digest choose the bucket, so that a bucket has some hundreds of rows."""
     return next((digits for rows, digits in _DIGITS_BY_ROWS if rows_estimated < rows), 5)
 
 
@@ -49,7 +50,7 @@ class Fingerprint:
         return int(self.counts.sum())
 
     def add_bucket(self, bucket: str, count: int, total: int) -> None:
-        """Add what Postgres aggregated of one bucket."""
+        """Add the count and sum that Postgres computed for one bucket."""
         at = int(bucket, 16)
         self.counts[at] += count
         self.sums[at] = (int(self.sums[at]) + total) % 2**64
@@ -61,7 +62,7 @@ class Fingerprint:
         np.add.at(self.sums, buckets, digests[:, 1] & _MASK)
 
     def differing(self, other: "Fingerprint", rows_max: int) -> tuple[list[int], bool]:
-        """Buckets that differ, as many as ``rows_max`` rows allow (I9), and whether that is all."""
+        """Buckets that differ, as many as have ``rows_max`` rows together (I9), and whether these are all."""
         unequal = np.flatnonzero((self.counts != other.counts) | (self.sums != other.sums))
         rows = np.cumsum(np.maximum(self.counts[unequal], other.counts[unequal]))
         taken = max(1, int(np.searchsorted(rows, rows_max, side="right")))
@@ -76,8 +77,8 @@ def buckets_of(digests: np.ndarray[Any, np.dtype[np.uint64]], digits: int) -> np
 class Row(NamedTuple):
     """A row of either side.
 
-    ``version``: which writing of the row it is. In the source tableoid, ctid and xmin; in the
-    lake commit LSN and ordinal.
+    ``version``: identifies this version of the row. In the source it is tableoid, ctid and xmin; in
+    the lake, commit LSN and ordinal.
     """
 
     digest: bytes
@@ -100,7 +101,7 @@ class Difference:
 
     @property
     def count(self) -> int:
-        """Rows concerned."""
+        """How many rows are missing, extra or different."""
         return abs(len(self.source) - len(self.lake)) or len(self.source)
 
 
@@ -125,8 +126,8 @@ def _digests(rows: Iterable[Row]) -> Counter[bytes]:
     return Counter(row.digest for row in rows)
 
 
-def survives(first: Difference, second: Difference) -> bool:
-    """Whether two rounds prove that the lake is wrong, by either argument of this module."""
+def proves_difference(first: Difference, second: Difference) -> bool:
+    """Whether two rounds prove that the lake is wrong, by either proof of this module."""
     kept_by_source = Counter(first.source) & Counter(second.source)
     kept_by_lake = Counter(first.lake) & Counter(second.lake)
     return _exceeds(_digests(kept_by_source.elements()), _digests(second.lake)) or _exceeds(
@@ -142,17 +143,19 @@ def _exceeds(kept: Counter[bytes], held: Counter[bytes]) -> bool:
 class Verdict:
     """What the rounds so far say of one table.
 
-    Only keys that differed in the first round are on trial: one that is equal later was late,
-    one that begins to differ later was equal before. ``undecided`` holds the last round's rows.
-    ``whole``: whether that first round, or the one from which the trial began anew, saw all.
-    ``was_tried``: whether two rounds since then could prove anything; ``is_visible`` that the last one can.
+    Only keys that differed in the first round are examined further: a key that is equal in a later round was only
+    late in the lake, and one that begins to differ later was equal before. ``confirmed``: keys with a proved
+    difference; ``undecided``: the other keys that still differ, with their rows in the last round.
+    ``whole``: whether the first round (or the one in which the examination began anew) fetched all differing rows.
+    ``had_proving_rounds``: whether there were two rounds in a row since then that could prove a difference.
+    ``is_visible``: whether the last round can be one of such two.
     """
 
     confirmed: dict[str, Difference] = field(default_factory=dict)
     undecided: dict[str, Difference] = field(default_factory=dict)
     rounds: int = 0
     whole: bool = True
-    was_tried: bool = False
+    had_proving_rounds: bool = False
     is_visible: bool = True
 
     @property
@@ -161,32 +164,32 @@ class Verdict:
         return self.rounds > 0 and not self.undecided and (self.whole or bool(self.confirmed))
 
     def add_round(self, found: Differences, whole: bool = True, *, is_visible: bool = True) -> None:
-        """Take the differences of the next round; its cut holds all that the last snapshot saw.
+        """Add the differences of the next round; its cut holds all that the last snapshot saw.
 
-        ``whole``: whether every differing bucket was looked at; if not, a key that is not in
-        ``found`` may differ all the same. ``is_visible``: whether the snapshot shows all that its cut holds.
+        ``whole``: whether the rows of every differing bucket were fetched; if not, a key that is not
+        in ``found`` may still differ. ``is_visible``: whether the snapshot shows all that its cut holds.
         """
         self.rounds += 1
         proves, self.is_visible = is_visible and self.is_visible, is_visible
         if self.rounds == 1:
             self.undecided, self.whole = dict(found), whole
             return
-        self.was_tried |= proves
+        self.had_proving_rounds |= proves
         self.confirmed |= {
             key: found[key]
             for key, before in self.undecided.items()
-            if proves and key in found and survives(before, found[key])
+            if proves and key in found and proves_difference(before, found[key])
         }
         still = {key: found.get(key, before) for key, before in self.undecided.items() if key in found or not whole}
         self.undecided = {key: now for key, now in still.items() if key not in self.confirmed}
         if not self.whole and not self.undecided and not self.confirmed:
-            # All that was looked at was late. What was not looked at then is on trial from here on.
-            self.undecided, self.whole, self.rounds, self.was_tried = dict(found), whole, 1, False
+            # All rows fetched so far were only late. Begin anew with the buckets that were not fetched then.
+            self.undecided, self.whole, self.rounds, self.had_proving_rounds = dict(found), whole, 1, False
 
     @property
-    def is_judged(self) -> bool:
-        """Whether all that differed was looked at twice, with eyes that could have proved it."""
-        return self.whole and (self.was_tried or not self.undecided)
+    def is_conclusive(self) -> bool:
+        """Whether all that differed was compared in two rounds that could have proved a difference."""
+        return self.whole and (self.had_proving_rounds or not self.undecided)
 
     def confirmed_keys(self) -> Iterator[tuple[str, str, int]]:
         """Kind, key and rows of each real difference, in order of key."""

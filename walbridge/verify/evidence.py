@@ -8,7 +8,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from walbridge.runtime.reports.left_words import leave, left_paths
+from walbridge.runtime.reports.local_end import local_paths, write_first
 from walbridge.schemas.settings import Settings
 from walbridge.verify.report import TableResult, as_fields
 
@@ -21,5 +21,5 @@ def keep(settings: Settings, result: TableResult) -> Path:
     """
     found = {"pipeline": settings.name, "found_at": datetime.now(UTC).isoformat(timespec="seconds")} | as_fields(result)
     text = json.dumps(found, ensure_ascii=False, indent=1) + "\n"
-    paths = left_paths(settings, f"{settings.name}-differs-{result.relation_id}.json")
-    return leave(paths, text.encode(errors="replace"))
+    paths = local_paths(settings, f"{settings.name}-differs-{result.relation_id}.json")
+    return write_first(paths, text.encode(errors="replace"))

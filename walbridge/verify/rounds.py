@@ -1,8 +1,8 @@
 """Is the lake equal to its source? Rounds of published cut, snapshot, comparison.
 
 In: settings. Out: one result per table, exit code 0 (equal) or 1. An equal table needs one
-round; one that differs is looked at again at the next cut that holds all that the snapshot saw,
-and only what survives counts (``comparison.py`` says why that is proof).
+round. One that differs is compared again at the next cut that holds all that the snapshot saw,
+and only differences that both rounds prove count (``comparison.py`` has the proofs).
 """
 
 import time
@@ -22,11 +22,11 @@ from walbridge.verify.lake import Lake, LakeTable, PublishedCut
 from walbridge.verify.report import ARCHIVE, NOT_VISIBLE, TableResult, as_text, readable_key
 from walbridge.verify.report import as_json as as_json_text
 from walbridge.verify.source import Source, SourceTable, current_lsn, snapshot
-from walbridge.verify.source_connection import Connection, connected, of_its_tables
+from walbridge.verify.source_connection import Connection, blaming_table, connected
 from walbridge.verify.visibility import WAIT_S, is_visible
 
 ROUNDS_MAX = 5
-"""A row that changes between every two looks is ``in flux`` after so many of them."""
+"""A row that changes between each two rounds is ``in flux`` after this many rounds."""
 ROWS_FETCHED_MAX = 250_000
 """Per table and side; some 400 bytes of memory each (I9)."""
 _POLL_INTERVAL_S = 0.2
@@ -59,8 +59,8 @@ def verify(
 
 
 @dataclass(slots=True)
-class _Trial:
-    """One table over the rounds."""
+class _TableComparison:
+    """The comparison of one table over the rounds."""
 
     result: TableResult
     verdict: Verdict = field(default_factory=Verdict)
@@ -68,7 +68,7 @@ class _Trial:
 
     @property
     def is_open(self) -> bool:
-        """Whether another round can say more. A table that stopped being current has its verdict: none."""
+        """Whether another round can say more: not for a table that is no longer current."""
         return self.result.state == "current" and not self.verdict.is_settled
 
 
@@ -86,7 +86,7 @@ def compare_on(
     view: View,
     beat: Callable[[], None] = lambda: None,
 ) -> list[TableResult]:
-    """Likewise. Raises as ``verify``.
+    """The result of every table, over a connection that is open. Raises as ``verify``.
 
     Args:
         view: how the source is read in each round.
@@ -94,10 +94,10 @@ def compare_on(
         beat: called again and again while a published cut is waited for, or the lake is read; it may raise.
 
     Raises:
-        TableNotCompared: of one table, and a server that answers.
+        TableNotCompared: one table cannot be read, although the server answers.
     """
     lake = Lake(settings.lake.path, settings.name, flatten(settings.lake.storage_options), beat)
-    trials: dict[str, _Trial] = {}
+    comparisons: dict[str, _TableComparison] = {}
     at_least_lsn = current_lsn(connection)
     for round_number in range(1, ROUNDS_MAX + 1):
         cut = _cut_at(lake, at_least_lsn, timeout_s, beat)
@@ -105,17 +105,17 @@ def compare_on(
             break
         if cut is None:
             raise _no_cut(lake, at_least_lsn, timeout_s, round_number)
-        # A table that is equal needs one round, and nobody to wait for.
+        # The first round does not wait: an equal table needs no proof.
         shows_all = is_visible(connection, beat, WAIT_S if round_number > 1 else 0.0)
-        with of_its_tables(connection), view(connection) as now:
+        with blaming_table(connection), view(connection) as now:
             published = chosen_tables(now, tables, settings)
             if round_number == 1:
-                trials = {table.qualified_name: _trial(table, cut) for table in published}
-            _one_round(now, lake, cut, published, trials, shows_all)
+                comparisons = {table.qualified_name: _new_comparison(table, cut) for table in published}
+            _one_round(now, lake, cut, published, comparisons, shows_all)
             at_least_lsn = now.lsn
-        if not any(trial.is_open for trial in trials.values()):
+        if not any(comparison.is_open for comparison in comparisons.values()):
             break
-    return [_concluded(trial) for trial in trials.values()]
+    return [_result_of(comparison) for comparison in comparisons.values()]
 
 
 def _one_round(
@@ -123,22 +123,22 @@ def _one_round(
     lake: Lake,
     cut: PublishedCut,
     published: list[SourceTable],
-    trials: dict[str, _Trial],
+    comparisons: dict[str, _TableComparison],
     shows_all: bool,
 ) -> None:
     by_name = {table.qualified_name: table for table in published}
-    for name, trial in trials.items():
-        if not trial.is_open:
+    for name, comparison in comparisons.items():
+        if not comparison.is_open:
             continue
         table = by_name.get(name)
         if table is None:
-            trial.result.state = "no longer published"
+            comparison.result.state = "no longer published"
             continue
         head = cut.table(table.oid, table.namespace, table.name)
-        trial.result.state = _state(head)
-        trial.result.lsn = cut.end_lsn
-        if head is not None and trial.is_open:
-            trial.verdict.add_round(*_found(now, lake, table, head, trial), is_visible=shows_all)
+        comparison.result.state = _state(head)
+        comparison.result.lsn = cut.end_lsn
+        if head is not None and comparison.is_open:
+            comparison.verdict.add_round(*_found(now, lake, table, head, comparison), is_visible=shows_all)
 
 
 def _state(head: LakeTable | None) -> str:
@@ -148,16 +148,18 @@ def _state(head: LakeTable | None) -> str:
     return f"{head.state} since {format_lsn(head.since or 0)}" if is_told else head.state
 
 
-def _found(now: Source, lake: Lake, table: SourceTable, head: LakeTable, trial: _Trial) -> tuple[Differences, bool]:
+def _found(
+    now: Source, lake: Lake, table: SourceTable, head: LakeTable, comparison: _TableComparison
+) -> tuple[Differences, bool]:
     """Differences between one snapshot and one version, by buckets first, and whether that is all."""
     reader = lake.table(head)
     digits = bucket_digits(table.rows_estimated)
     source = now.fingerprint(table, digits)
     buckets, whole = source.differing(reader.fingerprint(table.column_names, digits), ROWS_FETCHED_MAX)
-    trial.result.rows = source.rows
-    trial.result.notes = _name_notes(table, head) + _column_notes(table, reader.columns)
+    comparison.result.rows = source.rows
+    comparison.result.notes = _name_notes(table, head) + _column_notes(table, reader.columns)
     types = {column.name: column.type_name for column in table.columns}
-    trial.key_types = [(key, types[key]) for key in table.keys]
+    comparison.key_types = [(key, types[key]) for key in table.keys]
     if not buckets:
         return {}, whole
     lake_rows = reader.rows(table.column_names, table.keys, digits, buckets)
@@ -165,7 +167,7 @@ def _found(now: Source, lake: Lake, table: SourceTable, head: LakeTable, trial: 
 
 
 def _name_notes(table: SourceTable, head: LakeTable) -> list[str]:
-    """The lake calls a table as it is called at its cut, or until ten seconds before it."""
+    """A note where the lake has another name: it may be up to ten seconds older than the cut."""
     return [] if head.qualified_name == table.qualified_name else [f"called {head.qualified_name} in the lake"]
 
 
@@ -177,7 +179,7 @@ def _column_notes(table: SourceTable, lake_columns: list[str]) -> list[str]:
     return notes + ([f"only in the lake, not compared: {', '.join(surplus)}"] if surplus else [])
 
 
-def _trial(table: SourceTable, cut: PublishedCut) -> _Trial:
+def _new_comparison(table: SourceTable, cut: PublishedCut) -> _TableComparison:
     head = cut.table(table.oid, table.namespace, table.name)
     if head is None:
         raise NotInLake(
@@ -185,32 +187,32 @@ def _trial(table: SourceTable, cut: PublishedCut) -> _Trial:
             remedy="name the tables to verify; one that came lately is in the lake once it is copied, which walbridge "
             "tables shows",
         )
-    return _Trial(TableResult(table.qualified_name, _state(head), cut.end_lsn, relation_id=table.oid))
+    return _TableComparison(TableResult(table.qualified_name, _state(head), cut.end_lsn, relation_id=table.oid))
 
 
-def _concluded(trial: _Trial) -> TableResult:
-    result = trial.result
-    result.whole = trial.verdict.is_judged
-    for kind, key, rows in trial.verdict.confirmed_keys():
-        result.add(kind, readable_key(key, trial.key_types), rows)
-    if trial.verdict.undecided and trial.verdict.rounds > 1 and not trial.verdict.was_tried:
+def _result_of(comparison: _TableComparison) -> TableResult:
+    result = comparison.result
+    result.whole = comparison.verdict.is_conclusive
+    for kind, key, rows in comparison.verdict.confirmed_keys():
+        result.add(kind, readable_key(key, comparison.key_types), rows)
+    if comparison.verdict.undecided and comparison.verdict.rounds > 1 and not comparison.verdict.had_proving_rounds:
         result.why_undecided = NOT_VISIBLE
         return result
-    result.in_flux = sum(found.count for found in trial.verdict.undecided.values())
+    result.in_flux = sum(found.count for found in comparison.verdict.undecided.values())
     return result
 
 
 def chosen_tables(now: Source, names: Sequence[str] | None, settings: Settings) -> list[SourceTable]:
-    """Those of these names, else all, as they are described now."""
+    """The tables of these names, or all where no names are given, as they are described now."""
     publications = settings.postgres.publication_names
     return now.tables(publications, chosen_names(now.names(publications), names, settings))
 
 
 def chosen_names(published: Sequence[str], names: Sequence[str] | None, settings: Settings) -> list[str]:
-    """Those of these names, else all.
+    """The full names of these tables, or of all where no names are given.
 
     Raises:
-        OperatorError: one is not published, or none is.
+        OperatorError: one of them is not published, or the publications have no table.
     """
     publications = " or ".join(settings.postgres.publication_names)
     if not published:
@@ -220,7 +222,7 @@ def chosen_names(published: Sequence[str], names: Sequence[str] | None, settings
         )
     chosen = {}
     for name in names or ():
-        # As tail takes them: of a table in public the name alone will do.
+        # As in walbridge tail, a table in public may be named without its schema.
         table = next((each for each in (name, f"public.{name}") if each in published), None)
         if table is None:
             raise NotPublished(

@@ -5,8 +5,9 @@ shows; of each table that differs the first keys in a file (``evidence.py``), an
 makes the producer call it stale and copy it, or leave it, as [producer] on_table_error says.
 
 One table after the other is compared, by sweeps of short statements (``sweep.py``). Only a difference that is proved
-counts: a lake that is behind, or rows that never rest, bring no table in doubt. A table that cannot be read on one side
-is told, and the next one is compared. A server that is away ends a run; the next one begins a minute after that.
+counts: a lake that is behind, or rows that change all the time, put no table in doubt. A table that cannot be read on
+    one side is reported, and the next one is compared. A server that is away ends a run; the next run begins a minute
+    later.
 """
 
 import os
@@ -50,25 +51,25 @@ from walbridge.verify.sweep import Rewritten, sweep
 log = structlog.get_logger()
 
 TIMEOUT_S = 600.0
-"""Nobody waits at a terminal, so a lake that is some minutes behind is waited for."""
+"""How long a lake that is behind is waited for: minutes, since nobody waits at a terminal."""
 RETRY_S = 60.0
-"""At most so long it rests after a run that ended early."""
+"""The longest pause after a run that ended early."""
 _BEAT_S = 5.0
 _END_S = 0.2
-"""So long the end waits for the part that is being compared."""
+"""How long a stop waits for the part that is being compared."""
 
 
-class Over(Exception):
-    """Nobody wants the rest of this run."""
+class StopRequested(Exception):
+    """The program was asked to stop while a table was compared."""
 
 
 def verify_every(
     settings: Settings, every_s: float, tables: Sequence[str] | None, timeout_s: float | None = None
 ) -> int:
-    """Compare until SIGTERM or Ctrl-C; the exit code. ``timeout_s``: of a table, until the lake has published enough.
+    """Compare until SIGTERM or Ctrl-C; the exit code. ``timeout_s``: how long a table waits for its published cut.
 
     Raises:
-        OperatorError: the port for ``/metrics`` cannot be had.
+        OperatorError: the port for ``/metrics`` cannot be opened.
     """
     is_over, where = threading.Event(), settings.metrics
     metrics = VerifyMetrics(settings.name, every_s, where.stalled_after_s)
@@ -84,12 +85,12 @@ def verify_every(
         service.end()
     log.info("stopped")
     sys.stderr.flush()
-    os._exit(0)  # a statement of Postgres', a read of the lake or a client of Kafka's would end later
+    os._exit(0)  # does not wait for a running statement of Postgres, read of the lake or Kafka client
 
 
-def behind(names: list[str], ended_at: str | None) -> list[str]:
-    """All of them, first those behind the one at which the last run ended: else servers that are away again and again
-    would keep the last tables from ever being compared."""
+def starting_after(names: list[str], ended_at: str | None) -> list[str]:
+    """All names, beginning behind the table at which the last run ended: else the last tables might never be compared
+    where servers go away again and again."""
     first = names.index(ended_at) + 1 if ended_at in names else 0
     return names[first:] + names[:first]
 
@@ -117,7 +118,7 @@ class Service:
         self._thread.start()
 
     def end(self) -> None:
-        """Wait for its end, not for long. Raises what ended it, if that was no request to end."""
+        """Wait shortly for the thread's end. Raises the exception that ended it, if there was one."""
         self._thread.join(_END_S)
         self._metrics.pulse.enter(STOPPED)
         if self._failure is not None:
@@ -132,7 +133,7 @@ class Service:
                 self._metrics.pulse.enter(RESTING if is_whole else WAITING_FOR_PEERS)
                 retry_s = time.monotonic() + min(self._every_s, RETRY_S)
                 self._pause(began_s + self._every_s if is_whole else retry_s)
-        except Over:
+        except StopRequested:
             pass
         except BaseException as error:
             self._failure = error
@@ -144,13 +145,13 @@ class Service:
                 self._metrics.pulse.beat()
 
     def _compare_all(self) -> bool:
-        """Whether every table had its turn."""
+        """Compare every table; False if the run ended early."""
         began_s = time.monotonic()
         try:
             with connected(dsn_of(self._settings), self._settings.postgres.start_timeout_s) as connection:
                 published = Source(connection).names(self._settings.postgres.publication_names)
                 names = self._names(published)
-                for name in behind(names, self._ended_at):
+                for name in starting_after(names, self._ended_at):
                     self._beat()
                     self._ended_at = name
                     self._compare(connection, name)
@@ -166,7 +167,7 @@ class Service:
         return True
 
     def _names(self, published: Sequence[str]) -> list[str]:
-        """Those to compare. One that somebody named and that is not published has its turn, which tells it."""
+        """The tables to compare. One that was asked for by name and is not published stays: comparing it reports it."""
         if not self._tables:
             return chosen_names(published, None, self._settings)
         names: dict[str, bool] = {}
@@ -204,7 +205,7 @@ class Service:
         return TableResult(name, NOT_COMPARED, 0, why_not_compared=error.what)
 
     def _doubt(self, name: str, result: TableResult) -> None:
-        """Where the producer cannot be told the run ends early, and the next one finds the table again."""
+        """Report the difference to the producer. If that fails the run ends early, and the next run finds it again."""
         kept = self._kept(result)
         log.warning("the lake's table differs from its source", table=name, keys_in=kept, **result.counts)
         write(self._settings, [TableRequest.of_doubt(result.relation_id, time.time_ns() // 1000)])
@@ -224,5 +225,5 @@ class Service:
 
     def _beat(self) -> None:
         if self._is_over.is_set():
-            raise Over
+            raise StopRequested
         self._metrics.pulse.beat()

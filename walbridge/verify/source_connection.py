@@ -55,11 +55,11 @@ def connected(dsn: str, timeout_s: int) -> Iterator[Connection]:
 
 
 @contextmanager
-def of_its_tables(connection: Connection) -> Iterator[None]:
-    """What the server refuses in here, though it answers, it refuses of the tables that are read.
+def blaming_table(connection: Connection) -> Iterator[None]:
+    """A block in which an error of a server that still answers is blamed on the table that is read.
 
     Raises:
-        TableNotCompared: that.
+        TableNotCompared: there was such an error.
     """
     try:
         yield

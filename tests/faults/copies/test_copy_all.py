@@ -23,7 +23,7 @@ from walbridge.embedded.postgres import PostgresServer
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.errors import COPY_ALL
 from walbridge.tables.copy_all import copy_all
-from walbridge.tables.look import look
+from walbridge.tables.read_tables import read_tables
 
 pytestmark = pytest.mark.fault
 
@@ -114,7 +114,7 @@ def test_every_table_is_told_stale_with_the_reason_until_it_is_copied(stopped: P
 
     stopped.run_until_killed(AGAIN_DONE)
 
-    tables = look(settings, needs_postgres=True).tables
+    tables = read_tables(settings, needs_postgres=True).tables
     standing = {table.name: table.progress for table in tables}
     assert {each and each.state for each in standing.values()} == {"stale"}
     assert {each and each.why for each in standing.values()} == {said[1].removeprefix("the stream cannot go on: ")}

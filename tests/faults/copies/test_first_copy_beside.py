@@ -22,8 +22,8 @@ from tests.wait import wait_until
 from walbridge.init import initialise
 from walbridge.schemas.control.table_progress import CURRENT, FIRST_COPY_WAITS, QUARANTINED, STALE, TableProgress
 from walbridge.tables.copy import copy
-from walbridge.tables.look import look
-from walbridge.tables.standing import standings, state_text
+from walbridge.tables.read_tables import read_tables
+from walbridge.tables.table_status import state_text, table_statuses
 
 pytestmark = pytest.mark.fault
 IN_EACH_RUN = (18,)
@@ -99,9 +99,9 @@ def test_first_copy_that_is_killed_reads_no_more_than_a_chunk_or_two_again(besid
 
         wait_until(is_partly_copied, "a good part of a table to be copied", 120)
         running.process.send_signal(signal.SIGSTOP)  # it would have copied all of it before a slow look ended
-        seen = look(settings_of(beside), needs_postgres=True)
+        seen = read_tables(settings_of(beside), needs_postgres=True)
         running.kill()
-        told = {found.name: state_text(found) for found in standings(seen, None)}
+        told = {found.name: state_text(found) for found in table_statuses(seen, None)}
         before = of_table(beside, "still").copy
         assert before is not None
         assert re.fullmatch(r"copying \d\d %", told["public.still"])

@@ -17,7 +17,7 @@ from tests.postgres_versions import MAJORS
 from tests.wait import wait_until
 from walbridge.check.verb import all_findings
 from walbridge.schemas.errors import COPY_ALL
-from walbridge.status.look import look
+from walbridge.status.read_status import read_status
 from walbridge.status.show import as_text
 
 pytestmark = pytest.mark.fault
@@ -55,7 +55,7 @@ def test_change_under_a_name_that_was_not_there_asks_for_a_copy_of_all_tables_wh
         assert then == COPY_ALL
     settings = settings_of(producer)
     assert COPY_ALL in {each.remedy for each in all_findings(settings) if each.text == what}
-    assert f"{what}\n" in as_text(look(settings))
+    assert f"{what}\n" in as_text(read_status(settings))
 
     assert copy_all_again(producer) == what
 

@@ -13,7 +13,7 @@ from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest, Running
 from tests.in_soak import in_soak
 from tests.wait import wait_until
-from walbridge.ddl_trigger import make, take_away
+from walbridge.ddl_trigger import make, remove
 from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.position import parse_lsn
 from walbridge.tables.copy import copy
@@ -244,7 +244,7 @@ def test_producer_that_runs_notices_that_ddl_is_told_and_that_it_is_told_no_more
     check_left_between(producer, "t", before, after)
 
     with producer.database.connect() as connection, connection.transaction():
-        take_away(connection, lambda line: None)
+        remove(connection, lambda line: None)
     producer.database.execute("ALTER TABLE t ALTER v TYPE int USING v + 1")
     producer.database.execute("INSERT INTO t VALUES (102, 1)")
     wait_for_copies(running, 2)

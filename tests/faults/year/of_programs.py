@@ -13,7 +13,7 @@ from tests.faults.year.of_database import large_transaction
 from tests.faults.year.year_stage import YearStage
 from tests.format_1 import encode_format_1
 from tests.topic_reader import Topics
-from walbridge.runtime.stop_signals import heeded
+from walbridge.runtime.stop_signals import handled_signals
 from walbridge.schemas.topics import progress_topic
 
 
@@ -45,7 +45,7 @@ def asked_to_end(stage: YearStage) -> None:
     stage.pause(stage.dice.uniform(0, 6))
     for program in (stage.producer, stage.job):
         program.keep_running()
-        program.stop(stage.dice.choice(heeded()))
+        program.stop(stage.dice.choice(handled_signals()))
 
 
 def jvm_killed(stage: YearStage) -> None:

@@ -12,7 +12,7 @@ from tests.fix_postgres import Database
 from tests.wait import wait_until
 from tests.walbridge.check.postgres_states import NAME, PREPARED, ROLE_STATES, SERVER_STATES, STATES, TABLE, State
 from tests.walbridge.check.stack import Stack, statements
-from walbridge.administrator import prepare, take_ddl_trigger_away
+from walbridge.administrator import prepare, remove_ddl_trigger
 from walbridge.check.finding import Severity
 from walbridge.check.source import slot as slot_check
 from walbridge.ddl_trigger import TRIGGERS
@@ -176,7 +176,7 @@ def test_half_of_the_event_triggers_is_a_warning_until_both_commands_of_the_find
         if tells_ddl:
             prepare(reader.settings, admin, print, None, tells_ddl=True, force=False)
         else:
-            take_ddl_trigger_away(reader.settings, admin, print, None)
+            remove_ddl_trigger(reader.settings, admin, print, None)
 
     told(tells_ddl=True)
     assert reader.says("DDL is told in the stream, by publication")

@@ -64,7 +64,7 @@ def test_reader_that_begins_inside_a_pipeline_begins_behind_a_complete_cut() -> 
 
 def test_reader_that_goes_on_takes_the_first_cut() -> None:
     groups = CutGroups(lambda relation_id, topic: True)
-    groups.begin_behind_complete()
+    groups.begin_after_complete_cut()
     (group,) = received(cut(7, 3, 5), groups=groups)
 
     assert group is not None
@@ -116,5 +116,5 @@ def test_copy_begins_a_group_of_its_own() -> None:
     assert second is not None
     assert third is not None
     assert second.may_follow(first)
-    assert first.then(second).records == 9
+    assert first.followed_by(second).records == 9
     assert not third.may_follow(second)

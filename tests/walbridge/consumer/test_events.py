@@ -23,7 +23,7 @@ from walbridge.consumer.client import TopicIds
 from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.topics import data_topic
 from walbridge.tables.copy import copy
-from walbridge.tables.look import look
+from walbridge.tables.read_tables import read_tables
 
 WAIT_S = 30.0
 LITTLE = {"max.partition.fetch.bytes": 1024, "queued.min.messages": 1}
@@ -165,7 +165,7 @@ def test_table_that_gets_another_topic_is_followed_there_behind_its_last_event_i
     producer: ProducerUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I3: an older event behind a newer one would undo it."""
-    monkeypatch.setattr(topic_stream, "LOOK_S", 0.2)
+    monkeypatch.setattr(topic_stream, "REFRESH_S", 0.2)
     with following(producer):
         producer.database.execute("INSERT INTO a SELECT i, i FROM generate_series(10, 400) i")
         caught_up(producer)
@@ -249,7 +249,7 @@ def test_topic_that_is_deleted_stops_who_has_not_read_it_to_its_end_and_nobody_e
     producer: ProducerUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I7; and who begins with whole transactions passes what cuts name of it, though one of its name is there."""
-    monkeypatch.setattr(topic_stream, "LOOK_S", 0.2)
+    monkeypatch.setattr(topic_stream, "REFRESH_S", 0.2)
     topic = f"{producer.name}.public.a"
     with following(producer):
         producer.database.execute("INSERT INTO a SELECT i, i FROM generate_series(10, 400) i")
@@ -303,7 +303,7 @@ def test_kept_offsets_of_a_topic_that_was_made_again_are_refused(
         wait_until(lambda: TopicIds(kafka(producer)).of([topic]).get(topic) not in known, "the broker to know of it")
         assert stream.topic_ids == kept["topic_ids"], "they are of the topic that was read, not of that which is there"
         if transactions:
-            monkeypatch.setattr(transaction_stream, "LOOK_S", 0.0)
+            monkeypatch.setattr(transaction_stream, "REFRESH_S", 0.0)
             with pytest.raises(OperatorError, match=f"topic {topic} was deleted|{topic}.* are gone"):
                 stream.poll(WAIT_S)
     with pytest.raises(OperatorError, match=f"topic {topic} was deleted and made again since"):
@@ -342,7 +342,7 @@ def test_topic_that_is_gone_is_told_and_a_reader_that_begins_anew_has_the_copy_i
         topic = f"{producer.name}.public.a"
         TopicLife(producer).delete(topic)
         settings = settings_of(producer)
-        tables = lambda: {each.name: each.progress for each in look(settings, needs_postgres=True).tables}  # noqa: E731
+        tables = lambda: {each.name: each.progress for each in read_tables(settings, needs_postgres=True).tables}  # noqa: E731
         wait_until(lambda: (now := tables()["public.a"]) is not None and now.topic == f"{topic}_2", "another topic")
         wait_until(lambda: (now := tables()["public.a"]) is not None and now.state == "current", "the copy")
         with pytest.raises(OperatorError, match=f"topic {topic} is gone, and with it records that cuts name") as told:

@@ -15,9 +15,9 @@ ROOT = Path(walbridge.__file__).parents[1]
 LOGS = """
 import structlog
 from walbridge.runtime.logs import configure_logs
-from walbridge.runtime.streams import outlast_stderr
+from walbridge.runtime.streams import tolerate_stderr_errors
 
-outlast_stderr()
+tolerate_stderr_errors()
 configure_logs()
 for _ in range(3):
     structlog.get_logger().info("a line", of="x" * 9000)

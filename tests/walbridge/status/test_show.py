@@ -8,11 +8,20 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from tests.walbridge.status.test_standing import AWAY, standing
+from tests.walbridge.status.test_pipeline_status import AWAY, status
 from walbridge.producer.postgres.slots.slot_row import Prepared, Slot, Source
-from walbridge.status.look import without_forgotten
+from walbridge.status.pipeline_status import (
+    UNKNOWN,
+    Copying,
+    Lake,
+    LeftOut,
+    PipelineStatus,
+    Published,
+    Silent,
+    TableState,
+)
+from walbridge.status.read_status import without_forgotten
 from walbridge.status.show import TABLES_SHOWN_MAX, as_json, as_table, as_text
-from walbridge.status.standing import UNKNOWN, Copying, Lake, LeftOut, Published, Silent, Standing, TableState
 
 SLOT = Slot(
     active_pid=42, wal_status="reserved", retained_bytes=12_345, safe_wal_size_bytes=None, confirmed_flush_lsn=1
@@ -20,7 +29,7 @@ SLOT = Slot(
 
 
 def text_of(slot: Slot | None, state: str | None = "streaming") -> str:
-    there = standing()
+    there = status()
     assert isinstance(there.source, Source)
     assert isinstance(there.published, Published)
     return as_text(
@@ -78,14 +87,14 @@ def test_tables_that_are_not_current_come_first_and_many_current_ones_are_counte
     current = tuple(TableState(f"public.t{number}", "current", 1) for number in range(TABLES_SHOWN_MAX + 1))
     stale = TableState("public.zebra", "stale", 255)
 
-    lines = as_text(replace(standing(), lake=Lake(True, "p", None, (*current, stale)))).splitlines()
+    lines = as_text(replace(status(), lake=Lake(True, "p", None, (*current, stale)))).splitlines()
 
     assert lines[-2:] == ["tables       public.zebra  stale since 0/FF", "             31 tables are current"]
 
 
 def test_terminal_shows_the_same_words() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=200)
-    console.print(as_table(standing()))
+    console.print(as_table(status()))
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue()
 
@@ -94,7 +103,7 @@ def test_terminal_shows_the_same_words() -> None:
 
 
 def test_peers_that_are_away_are_named_in_their_own_section() -> None:
-    lines = as_text(replace(standing(), source=AWAY, published=AWAY, lake=AWAY)).splitlines()
+    lines = as_text(replace(status(), source=AWAY, published=AWAY, lake=AWAY)).splitlines()
 
     assert lines[1:] == [
         "server       unreachable: away",
@@ -105,15 +114,15 @@ def test_peers_that_are_away_are_named_in_their_own_section() -> None:
     ]
 
 
-def red_rows(there: Standing) -> list[str]:
+def red_rows(there: PipelineStatus) -> list[str]:
     """Headings of the rows that a terminal shows in red."""
     headings, texts = as_table(there).columns
     cells = zip(headings.cells, texts.cells, strict=True)
     return [str(heading) for heading, text in cells if isinstance(text, Text) and text.style == "red"]
 
 
-def with_slot(slot: Slot | None) -> Standing:
-    there = standing()
+def with_slot(slot: Slot | None) -> PipelineStatus:
+    there = status()
     assert isinstance(there.source, Source)
     return replace(there, source=replace(there.source, slot=slot))
 
@@ -128,7 +137,7 @@ def test_terminal_shows_in_red_what_is_wrong_and_nothing_else() -> None:
 
 
 def test_lake_of_another_pipeline_has_no_lag_and_no_tables() -> None:
-    there = standing()
+    there = status()
     assert isinstance(there.lake, Lake)
     table = TableState("public.orders", "current", None)
     foreign = replace(there, lake=replace(there.lake, pipeline="other", tables=(table,)))
@@ -147,8 +156,8 @@ def test_lake_that_was_not_asked_is_no_alarm() -> None:
 
 
 def test_json_has_every_section_whoever_is_away() -> None:
-    whole = as_json(standing())
-    away = as_json(replace(standing(), source=AWAY, published=AWAY, lake=AWAY))
+    whole = as_json(status())
+    away = as_json(replace(status(), source=AWAY, published=AWAY, lake=AWAY))
 
     assert whole.keys() == away.keys()
     assert away["kafka"] == {"reachable": False, "reason": "away"}
@@ -162,7 +171,7 @@ def test_json_has_every_section_whoever_is_away() -> None:
 
 
 def test_tables_that_came_after_the_copy_are_named_with_since_and_why() -> None:
-    there = standing()
+    there = status()
     assert isinstance(there.published, Published)
     left = LeftOut("public.late", 0x2BC, "added after the copy")
     shown = replace(there, published=replace(there.published, left_out=(left,)))
@@ -179,7 +188,7 @@ def test_tables_that_came_after_the_copy_are_named_with_since_and_why() -> None:
 
 
 def test_copies_that_go_on_are_shown_with_their_share() -> None:
-    there = standing()
+    there = status()
     assert isinstance(there.published, Published)
     copying = (Copying("public.late", 1000, 12_345, 0.42), Copying("public.new", 1, 20, None))
     shown = replace(there, published=replace(there.published, copying=copying))

@@ -19,7 +19,7 @@ from walbridge.schemas.position import parse_lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings
 from walbridge.status import status
-from walbridge.status.look import look
+from walbridge.status.read_status import read_status
 from walbridge.status.show import as_json
 
 SECTIONS = {"pipeline", "at", "server", "slot", "producer", "kafka", "lake", "programs", "lag"}
@@ -43,7 +43,7 @@ def settings_of(producer: ProducerUnderTest, **sections: Any) -> Settings:
 
 
 def seen(settings: Settings) -> dict[str, Any]:
-    return as_json(look(settings))
+    return as_json(read_status(settings))
 
 
 def test_running_pipeline_shows_slot_cuts_tables_and_no_lag(pipeline: PipelineUnderTest) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.walbridge.status.test_standing import standing
+from tests.walbridge.status.test_pipeline_status import status
 from walbridge.check import steps
 from walbridge.check.finding import Severity
 from walbridge.check.programs import program_findings
@@ -17,9 +17,9 @@ from walbridge.producer.postgres.slots.slot_row import Slot, Source
 from walbridge.schemas.control.run_record import NEVER_RAN, End, How, LastWords, Run
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
-from walbridge.status import look as look_module
+from walbridge.status import read_status as read_status_module
+from walbridge.status.pipeline_status import Silent
 from walbridge.status.show import as_json, as_table, as_text
-from walbridge.status.standing import Silent
 from walbridge.status.words import word_lines
 
 AT = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
@@ -89,7 +89,7 @@ def test_check_names_the_refusal_after_a_kill_and_what_mends_it() -> None:
 
 
 def test_status_shows_both_programs_and_one_that_ended_in_red() -> None:
-    there = replace(standing(), producer=LastWords(RUN, None, is_running=True), job=LastWords(LOST, LOST), at=NOW)
+    there = replace(status(), producer=LastWords(RUN, None, is_running=True), job=LastWords(LOST, LOST), at=NOW)
 
     text = as_text(there).splitlines()
     headings, texts = as_table(there).columns
@@ -105,11 +105,11 @@ def test_status_shows_both_programs_and_one_that_ended_in_red() -> None:
 
 def test_status_shows_what_verifies_the_lake_again_and_again_only_where_it_ever_ran() -> None:
     run = replace(RUN, program="verify", state="resting; at 2026-01-31 12:00Z: 7 of 7 tables equal")
-    there = replace(standing(), verifier=LastWords(run, None, is_running=True))
+    there = replace(status(), verifier=LastWords(run, None, is_running=True))
 
     assert any(line.startswith("verify       runs since") and "7 of 7" in line for line in as_text(there).splitlines())
-    assert "verify" not in as_text(standing())
-    assert as_json(standing())["programs"]["verify"]["running"] is None
+    assert "verify" not in as_text(status())
+    assert as_json(status())["programs"]["verify"]["running"] is None
 
 
 @pytest.mark.parametrize(
@@ -151,12 +151,12 @@ def test_producer_whose_slot_is_in_use_runs_for_status_and_check_however_old_its
         "verifier_words": NEVER_RAN,
         "producer_words": LastWords(RUN),
     }.items():
-        monkeypatch.setattr(look_module, name, lambda _, told=told: told)
+        monkeypatch.setattr(read_status_module, name, lambda _, told=told: told)
     monkeypatch.setattr(steps, "producer_words", lambda _: LastWords(RUN))
     reached = Reached(settings, slot_state=SlotState("pgoutput", "d", active_pid, "reserved", Lsn(1), False), counts={})
 
     (found,) = steps._producer(reached)
 
-    there = look_module.look(settings)
+    there = read_status_module.read_status(settings)
     assert (isinstance(there.producer, LastWords) and there.producer.is_running) is is_running
     assert (found.severity is Severity.OK) is is_running

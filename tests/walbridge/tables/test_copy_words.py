@@ -15,9 +15,9 @@ from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 from walbridge.tables.copy import CopyWait, copy, is_wanted, refuse_without_requests
 from walbridge.tables.forget import words
-from walbridge.tables.known import KnownTable, named, the_one
-from walbridge.tables.look import InPostgres, Look
-from walbridge.tables.standing import LakeEntry, as_json, lines, standings, state_text
+from walbridge.tables.known import KnownTable, single_table, tables_named
+from walbridge.tables.read_tables import InPostgres, PipelineTables
+from walbridge.tables.table_status import LakeEntry, as_json, lines, state_text, table_statuses
 
 ORDERS, ITEMS, OTHERS = 16_385, 16_390, 16_398
 HALF = TableCopy(Lsn(0x2BC), rows=50_000, bytes=1_234_567, chunks=7)
@@ -37,29 +37,31 @@ def progress(*tables: TableProgress, read: int = 10, asked: frozenset[int] = fro
     return Progress("streaming", "7", 1, "s", "shop", tables={t.relation_id: t for t in tables}, options=options)
 
 
-def look(*tables: KnownTable, asked: frozenset[int] = frozenset(), rows: int = 100_000) -> Look:
+def pipeline_tables(*tables: KnownTable, asked: frozenset[int] = frozenset(), rows: int = 100_000) -> PipelineTables:
     sizes = {table.relation_id: TableSize(rows, 10**7) for table in tables}
     of_progress = [table.progress for table in tables if table.progress is not None]
-    return Look(progress(*of_progress, asked=asked), list(tables), InPostgres([], sizes, producer_runs=True))
+    return PipelineTables(progress(*of_progress, asked=asked), list(tables), InPostgres([], sizes, producer_runs=True))
 
 
 @pytest.mark.parametrize("name", ["public.orders", "orders", '"public"."orders"', '"orders"'])
 def test_table_is_named_with_and_without_its_schema_and_as_sql_quotes_it(name: str) -> None:
     orders = known("public.orders")
-    assert named(name, [orders, known("public.items", ITEMS)]) == [orders]
+    assert tables_named(name, [orders, known("public.items", ITEMS)]) == [orders]
 
 
 def test_name_that_is_in_two_schemas_has_to_be_told_with_its_schema() -> None:
     both = [known("a.items", ITEMS), known("b.items", OTHERS)]
     with pytest.raises(OperatorError) as refused:
-        the_one("items", named("items", both))
+        single_table("items", tables_named("items", both))
     assert "items may be any of a.items, b.items" in refused.value.what
-    assert the_one("b.items", named("b.items", both)).relation_id == OTHERS
+    assert single_table("b.items", tables_named("b.items", both)).relation_id == OTHERS
 
 
 def test_copy_of_a_table_that_is_being_copied_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr("walbridge.tables.copy.look", lambda *_, **__: look(known("public.orders", progress=COPYING)))
+    monkeypatch.setattr(
+        "walbridge.tables.copy.read_tables", lambda *_, **__: pipeline_tables(known("public.orders", progress=COPYING))
+    )
     assert copy(Settings(name="p"), ["orders", "public.orders"], wait=False, say=said.append) == 0
     (line,) = said
     assert line.startswith("public.orders: is being copied already")
@@ -67,13 +69,13 @@ def test_copy_of_a_table_that_is_being_copied_is_not_asked_for_again(monkeypatch
 
 def test_name_without_a_schema_is_not_taken_for_the_one_in_public() -> None:
     both = [known("public.items", ITEMS), known("other.items", OTHERS)]
-    assert named("items", both) == named('"items"', both) == both
-    assert named("public.items", both) == both[:1]
+    assert tables_named("items", both) == tables_named('"items"', both) == both
+    assert tables_named("public.items", both) == both[:1]
 
 
 def test_of_a_table_that_was_made_again_under_its_name_the_newest_is_meant() -> None:
     both = [known("public.items", ITEMS), known("public.items", OTHERS)]
-    assert the_one("items", named("items", both)).relation_id == OTHERS
+    assert single_table("items", tables_named("items", both)).relation_id == OTHERS
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_copy_is_asked_for_unless_it_comes_anyway(
 ) -> None:
     said: list[str] = []
     table = known("public.orders", progress=standing)
-    assert is_wanted(table, look(table, asked=asked), said.append) == (not words)
+    assert is_wanted(table, pipeline_tables(table, asked=asked), said.append) == (not words)
     assert said == words
 
 
@@ -127,7 +129,7 @@ def test_wait_for_a_table_that_is_in_no_publication_any_more_ends(standing: Tabl
 
 def test_wait_for_a_copy_that_does_not_go_on_says_why() -> None:
     table = known("public.orders", progress=replace(COPYING, why="the role may not read it"))
-    seen = look(table)
+    seen = pipeline_tables(table)
     assert CopyWait(table, 7).line(seen.progress, seen).endswith("; it does not go on: the role may not read it")
 
 
@@ -147,7 +149,7 @@ def test_lines_say_state_share_topic_and_where_in_the_lake() -> None:
         known("public.others", OTHERS, replace(STALE, relation_id=OTHERS)),
     ]
     lake = {ITEMS: LakeEntry(ITEMS, "current", "public/items", 7), OTHERS: LakeEntry(OTHERS, "stale", "public/o", 3)}
-    found = standings(look(*tables), lake)
+    found = table_statuses(pipeline_tables(*tables), lake)
 
     assert [" ".join(line.split()) for line in lines(found, lake_is_known=True)] == [
         "public.items current topic p.public.items lake public/items version 7",
@@ -169,7 +171,7 @@ def test_lines_say_state_share_topic_and_where_in_the_lake() -> None:
 
 def test_table_that_waits_for_its_first_copy_is_not_copied_again() -> None:
     waits = replace(STALE, since=None, why=FIRST_COPY_WAITS)
-    (found,) = standings(look(known("public.orders", progress=waits)), None)
+    (found,) = table_statuses(pipeline_tables(known("public.orders", progress=waits)), None)
 
     assert state_text(found) == state_text(replace(found, is_asked=True)) == "stale: its first copy has not begun"
 
@@ -196,7 +198,7 @@ def left_behind(*others: KnownTable, lake: dict[int, LakeEntry] | None) -> list[
     """What is said of ``orders``, which left, without the first line."""
     orders = known("public.orders", progress=replace(CURRENT, state="dropped"), published=False)
     settings = Settings.model_validate({"name": "p", "lake": {"path": "lake"}})
-    first, *more = words(settings, orders, look(orders, *others), lake)
+    first, *more = words(settings, orders, pipeline_tables(orders, *others), lake)
     assert first == f"public.orders (relation {ORDERS}): forgotten; the lake keeps its rows as they were"
     return [line.strip().partition(";")[0] + line.rpartition(" ")[2] for line in more]
 
@@ -210,7 +212,7 @@ def test_folder_of_a_forgotten_table_is_that_which_the_lake_says() -> None:
     ]
     assert left_behind(lake={}) == ["its topic remainsp.public.orders"]
     settings = Settings.model_validate({"name": "p", "lake": {"dropped_tables": "drop"}})
-    taken_out = words(settings, orders := known("public.orders"), look(orders), {})
+    taken_out = words(settings, orders := known("public.orders"), pipeline_tables(orders), {})
     assert next(taken_out).endswith("forgotten; walbridge materialize deletes its rows")
     assert left_behind(lake=None)[1].startswith("its folder remains, if it has one of its own: where the lake can be")
 

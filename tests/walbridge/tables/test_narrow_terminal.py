@@ -16,8 +16,8 @@ from dataclasses import replace
 import pytest
 
 from tests.fix_producer import ROOT, ProducerUnderTest
-from tests.walbridge.tables.test_copy_words import CURRENT, ITEMS, STALE, known, look
-from walbridge.tables.standing import LakeEntry, lines, standings
+from tests.walbridge.tables.test_copy_words import CURRENT, ITEMS, STALE, known, pipeline_tables
+from walbridge.tables.table_status import LakeEntry, lines, table_statuses
 
 COLUMNS = 80
 LONG = "accounting_reports.customer_subscription_invoice_line_items_of_2026"
@@ -30,7 +30,7 @@ def shown(names: Sequence[str], width: int | None) -> list[str]:
     left = replace(STALE, relation_id=ITEMS, why=why)
     tables = [known(name, ITEMS, left if name is names[-1] else replace(CURRENT, relation_id=ITEMS)) for name in names]
     lake = {ITEMS: LakeEntry(ITEMS, "current", names[-1].replace(".", "/"), 7)}
-    return lines(standings(look(*tables), lake), lake_is_known=True, width=width)
+    return lines(table_statuses(pipeline_tables(*tables), lake), lake_is_known=True, width=width)
 
 
 def test_tables_of_long_names_are_shown_below_one_another_where_lines_would_be_too_long() -> None:

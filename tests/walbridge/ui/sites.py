@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 from tests.wait import wait_until
 from tests.walbridge.ui.browser import Browser
-from tests.walbridge.ui.standings import NOW, STATES, STREAMING, later
-from walbridge.status.standing import Lake, Standing, TableState
+from tests.walbridge.ui.statuses import NOW, STATES, STREAMING, later
+from walbridge.status.pipeline_status import Lake, PipelineStatus, TableState
 from walbridge.ui.history import History
 from walbridge.ui.page import View
 from walbridge.ui.server import Pages, UiServer
@@ -20,20 +20,20 @@ LONG = "accounting_department_of_the_north.orders_that_were_never_paid_nor_answe
 UNBROKEN = "numeric" * 30
 
 
-def crowded() -> Standing:
+def crowded() -> PipelineStatus:
     assert isinstance(STREAMING.lake, Lake)
     tables = [TableState(f"{LONG}_{n}", "current", None) for n in range(40)]
     bad = TableState("public.x", "quarantined", 3_000_000, f"column {UNBROKEN}")
     return replace(STREAMING, lake=replace(STREAMING.lake, tables=(*tables, bad)))
 
 
-def viewed(name: str, standing: Standing) -> View:
+def viewed(name: str, status: PipelineStatus) -> View:
     """As of now, an hour after the page was started."""
     now_s = (datetime.now(UTC) - NOW).total_seconds()
     history = History()
     for minute in range(60, -1, -1):
-        history.add(later(standing, now_s - 60 * minute, 123_456 * (60 - minute)))
-    there = later(standing, now_s)
+        history.add(later(status, now_s - 60 * minute, 123_456 * (60 - minute)))
+    there = later(status, now_s)
     return View(name, there, history.points(), history.events(), history.rates())
 
 
@@ -61,8 +61,8 @@ def site(*views: View, token: str | None = None) -> Iterator[Site]:
 
 def each_state() -> Iterator[View]:
     """A pipeline of each state, and one that nobody looked at yet."""
-    for name, standing in STATES.items():
-        yield viewed(name.replace(" ", "-"), standing)
+    for name, status in STATES.items():
+        yield viewed(name.replace(" ", "-"), status)
     yield View("new")
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.wait import wait_until
 from tests.walbridge.ui.browser import DESKTOP, PHONE, Browser, needs_chromium
 from tests.walbridge.ui.sites import LONG, crowded, each_state, lost, refreshed, site, text, viewed
-from tests.walbridge.ui.standings import STATES, STREAMING
+from tests.walbridge.ui.statuses import STATES, STREAMING
 from walbridge.ui.server import Pages, UiServer
 
 pytestmark = needs_chromium
@@ -103,7 +103,7 @@ def dim(browser: Browser) -> list[Any]:
 def test_each_text_stands_out_from_what_is_behind_it(browser: Browser, scheme: str) -> None:
     browser.prefer(scheme)
     # One was looked at a while ago, so that this is told, too.
-    old = replace(viewed("old", STREAMING), standing=STREAMING)
+    old = replace(viewed("old", STREAMING), status=STREAMING)
     with site(*each_state(), old) as there:
         for path in ("/", *(f"/p/{each.name}" for each in there.views)):
             browser.open(there.origin + path)

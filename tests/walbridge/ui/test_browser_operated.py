@@ -7,7 +7,7 @@ import pytest
 from tests.wait import wait_until
 from tests.walbridge.ui.browser import DESKTOP, ENTER, PHONE, TAB, Browser, needs_chromium
 from tests.walbridge.ui.sites import focused, lost, refreshed, site, text, viewed
-from tests.walbridge.ui.standings import STATES, STREAMING
+from tests.walbridge.ui.statuses import STATES, STREAMING
 from walbridge.ui import page as page_module
 
 pytestmark = needs_chromium

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.walbridge.ui.standings import JOB_FAILED, KAFKA_AWAY, STREAMING, later
+from tests.walbridge.ui.statuses import JOB_FAILED, KAFKA_AWAY, STREAMING, later
 from walbridge.ui import history as module
 from walbridge.ui.history import EVENTS_MAX, POINTS_MAX, History, Rates
 

@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from tests.walbridge.ui.standings import JOB_FAILED, KAFKA_AWAY, NOW, STATES, STREAMING, later
+from tests.walbridge.ui.statuses import JOB_FAILED, KAFKA_AWAY, NOW, STATES, STREAMING, later
 from walbridge.producer.postgres.slots.slot_row import Prepared, Slot, Source
-from walbridge.status.standing import Lake, Standing, TableState
+from walbridge.status.pipeline_status import Lake, PipelineStatus, TableState
 from walbridge.ui.history import History, Point
 from walbridge.ui.markup import Html, join, tag
 from walbridge.ui.page import TABLES_SHOWN_MAX, View, list_page, pipeline_page
@@ -87,12 +87,12 @@ def test_page_has_no_style_and_no_script_within_and_nothing_from_elsewhere(name:
 
 def test_page_tells_what_the_slot_may_still_hold_and_what_it_waits_for_as_status_does() -> None:
     view = viewed("streaming")
-    assert isinstance(view.standing, Standing)
-    assert isinstance(view.standing.source, Source)
+    assert isinstance(view.status, PipelineStatus)
+    assert isinstance(view.status.source, Source)
     slot = Slot(77, "unreserved", 23_400_000, 0, 4_000_000, Prepared(2, "<tx>", 60))
-    there = replace(view.standing, source=replace(view.standing.source, slot=slot))
+    there = replace(view.status, source=replace(view.status.source, slot=slot))
 
-    page = pipeline_page(replace(view, standing=there), [view], NOW)
+    page = pipeline_page(replace(view, status=there), [view], NOW)
 
     assert "wal_status unreserved, lost after 0 B more" in page
     assert "prepared and not ended: 2, the oldest &#x27;&lt;tx&gt;&#x27; for 1 min 0 s" in page
@@ -113,7 +113,7 @@ def test_lag_that_is_not_known_is_not_told_as_none() -> None:
 
 def test_error_is_told_with_its_remedy() -> None:
     view = viewed("job failed")
-    assert view.standing == JOB_FAILED
+    assert view.status == JOB_FAILED
     page = pipeline_page(view, [view], NOW)
 
     assert page.count("walbridge copy --all</code>") == 2

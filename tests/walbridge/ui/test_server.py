@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.walbridge.ui.standings import STREAMING
+from tests.walbridge.ui.statuses import STREAMING
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.ui.page import View

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.walbridge.ui.standings import AWAY, LOST, NOW, RUN, STATES, later
+from tests.walbridge.ui.statuses import AWAY, LOST, NOW, RUN, STATES, later
 from walbridge.producer.postgres.slots.slot_row import Prepared, Source
 from walbridge.schemas.control.run_record import NEVER_RAN, End, How, LastWords
 from walbridge.schemas.control.table_progress import FIRST_COPY_WAITS
-from walbridge.status.standing import Copying, Lake, LeftOut, Published, Standing
+from walbridge.status.pipeline_status import Copying, Lake, LeftOut, PipelineStatus, Published
 from walbridge.ui.verdict import Verdict, table_rows, verdict
 from walbridge.verify.metrics import VerifyMetrics
 from walbridge.verify.report import TableResult
@@ -78,7 +78,7 @@ def test_lag_is_told_once_it_is_what_an_alert_would_tell() -> None:
     assert verdict(later(there, 0, 10**9)).level == "good"
 
 
-def with_slot(**other: Any) -> Standing:
+def with_slot(**other: Any) -> PipelineStatus:
     there = STATES["streaming"]
     assert isinstance(there.source, Source)
     assert there.source.slot is not None
@@ -105,7 +105,7 @@ def test_slot_that_is_gone_is_told_of_a_pipeline_that_has_streamed() -> None:
     assert verdict(new) == Verdict("off", "the producer was never started", "walbridge produce")
 
 
-def verifying(state: str, end: End | None = None) -> Standing:
+def verifying(state: str, end: End | None = None) -> PipelineStatus:
     run = replace(RUN, program="verify", state=state, end=end)
     return replace(STATES["streaming"], verifier=LastWords(run, run if end else None, is_running=end is None))
 

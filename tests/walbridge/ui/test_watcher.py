@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.wait import wait_until
-from tests.walbridge.ui.standings import NOW, STREAMING, later
+from tests.walbridge.ui.statuses import NOW, STREAMING, later
 from walbridge.schemas.settings import Settings
 from walbridge.ui import watcher as module
 from walbridge.ui.history import History, Point
@@ -47,7 +47,7 @@ def test_file_that_is_not_ours_begins_the_day_anew(tmp_path: Path, content: str)
 
 def test_watcher_keeps_each_minute_that_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = iter([later(STREAMING, seconds) for seconds in (0, 10, 40)])
-    monkeypatch.setattr(module, "look", lambda _: next(looks))
+    monkeypatch.setattr(module, "read_status", lambda _: next(looks))
     watcher = Watcher(Settings(name="shop"), 1, threading.Event(), KeptPoints(tmp_path, "shop"))
     for _ in range(2):
         watcher._look()
@@ -69,7 +69,7 @@ def test_look_that_fails_by_a_bug_is_told_once_by_its_place_and_the_page_goes_on
         looks.append(1)
         raise ValueError("secret")
 
-    monkeypatch.setattr(module, "look", look)
+    monkeypatch.setattr(module, "read_status", look)
     is_over = threading.Event()
     watcher = Watcher(Settings(name="shop"), 0.01, is_over)
     watcher.start()

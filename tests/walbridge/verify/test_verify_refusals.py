@@ -22,7 +22,7 @@ from walbridge.verify.errors import NotPublished, TableNotCompared
 from walbridge.verify.lake import Lake as PublishedLake
 from walbridge.verify.rounds import compare_on
 from walbridge.verify.source import Source, snapshot
-from walbridge.verify.source_connection import Connection, connected, of_its_tables
+from walbridge.verify.source_connection import Connection, blaming_table, connected
 
 
 def test_a_lake_without_a_published_cut_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
@@ -147,7 +147,7 @@ def test_what_is_wrong_with_one_table_is_told_apart_from_a_server_that_is_away(
     accounts(database, handmade, ACCOUNTS)
     settings, none = settings_of(database, handmade), "SELECT 1 FROM public.accounts WHERE owner::int = 1"
     with connected(database.dsn, 30) as connection:
-        with pytest.raises(TableNotCompared, match="InvalidTextRepresentation") as caught, of_its_tables(connection):
+        with pytest.raises(TableNotCompared, match="InvalidTextRepresentation") as caught, blaming_table(connection):
             connection.execute(none.encode())
         assert "owner 1" not in str(caught.value)  # I10
         with pytest.raises(NotPublished):

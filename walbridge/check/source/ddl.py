@@ -7,17 +7,17 @@ from collections.abc import Iterator
 
 from walbridge.check.finding import Finding, ok, warning
 from walbridge.check.source.publication import AREA
-from walbridge.ddl_trigger import DdlStanding
+from walbridge.ddl_trigger import DdlTriggerState
 from walbridge.schemas.ddl_row import DDL_PUBLICATION
 
 
-def ddl_findings(standing: DdlStanding) -> Iterator[Finding]:
+def ddl_findings(state: DdlTriggerState) -> Iterator[Finding]:
     """Is DDL told in the stream? Nobody need want it; half of it is worth nothing."""
-    if standing.is_whole:
+    if state.is_whole:
         yield ok(AREA, f"DDL is told in the stream, by publication {DDL_PUBLICATION}")
-    elif not standing.is_nowhere:
-        lacking = [f"event trigger {name} is missing, or not ENABLE ALWAYS" for name in standing.missing]
-        lacking += [] if standing.is_published else [f"publication {DDL_PUBLICATION} does not publish its table"]
+    elif not state.is_absent:
+        lacking = [f"event trigger {name} is missing, or not ENABLE ALWAYS" for name in state.missing]
+        lacking += [] if state.is_published else [f"publication {DDL_PUBLICATION} does not publish its table"]
         text = f"DDL is not told in the stream, or not all of it: {'; '.join(lacking)}"
         yield warning(
             AREA,

@@ -1,9 +1,9 @@
-"""A program's record of itself: since when it runs, and how and why it ended.
+"""A program's run records: since when it runs, and how and why it ended.
 
-In: where they are kept, and whatever ended the program. Out: a record that is renewed while it runs, another one with
-its end. A thread of its own writes both: a peer that is away holds nothing up, and no failure of a write
-hides what ended the program, or delays that by more than ``END_S``. Before the peer is told, the end is left in a file
-on this machine, which is deleted once the peer knows: so it is kept somewhere, whichever peer is away.
+In: a store for the records (Kafka or the lake), and the error that ended the program. Out: a record that is renewed
+while the program runs, and another one with its end. A thread of its own writes both: a store that is away delays
+nothing, and a failed write neither hides the error that ended the program nor delays it by more than ``END_S``. The end
+is first written to a file on this machine, which is deleted once the store has it: so it is kept in any case.
 """
 
 import os
@@ -19,7 +19,7 @@ from typing import Protocol, Self
 import structlog
 
 from walbridge.runtime.reports.crash_report import bug_place
-from walbridge.runtime.reports.left_words import LeftWords
+from walbridge.runtime.reports.local_end import LocalEnd
 from walbridge.runtime.reports.own_process import is_alive, own_process
 from walbridge.schemas.control.run_record import END, RENEW_S, RUN, End, How, Run, last_words
 from walbridge.schemas.errors import EXIT_BUG, EXIT_OPERATOR, OperatorError, Superseded, WalbridgeError
@@ -29,26 +29,27 @@ from walbridge.schemas.version import VERSION
 log = structlog.get_logger()
 
 WRITE_S = 1.5
-"""How long a place may take for one write."""
+"""How long a store may take for one write."""
 END_S = 2.0
 _KILLED = "look for what killed it: the kernel's log (dmesg) where memory was short, or whoever restarts it"
 
 
-class Place(Protocol):
-    """Where a program's records are kept, beside what it writes. Asked by one thread."""
+class RunStore(Protocol):
+    """Where a program's records are kept, beside the data it writes. Used by one thread only."""
 
     def read(self) -> tuple[Run | None, Run | None]:
-        """The newest that says that it runs, and the newest of an end."""
+        """The newest record of a run, and the newest record of an end."""
 
     def write(self, records: Mapping[str, Run]) -> None:
-        """By the kind of record. Takes ``WRITE_S`` at most, and raises where they are not durable then."""
+        """Write records by their kind. Takes ``WRITE_S`` at most, and raises if they are not durable then."""
 
 
 class RunReport:
-    """One for each process. A context manager around all that may end it; a block inside it may end it earlier."""
+    """The records of this process. A context manager around all that may end the process; ``end`` may be called earlier
+    inside it."""
 
-    def __init__(self, settings: Settings, program: str, place: Place, state: Callable[[], str]) -> None:
-        self._place, self._state, self._left = place, state, LeftWords(settings, program)
+    def __init__(self, settings: Settings, program: str, store: RunStore, state: Callable[[], str]) -> None:
+        self._store, self._state, self._local = store, state, LocalEnd(settings, program)
         now = datetime.now(UTC)
         self._run = Run(
             program=program,
@@ -68,7 +69,7 @@ class RunReport:
         self._is_over, self._is_superseded, self._is_told, self._is_warned = threading.Event(), False, False, False
 
     def __enter__(self) -> Self:
-        if (left := self._left.read()) is not None and not self._is_over.is_set():
+        if (left := self._local.read()) is not None and not self._is_over.is_set():
             _log(left, "the last run here ended, and its peer could not be told")
         return self
 
@@ -78,24 +79,25 @@ class RunReport:
         self.end(error)
 
     def end(self, error: BaseException | None = None) -> None:
-        """It ends now, by this error or in order; takes ``END_S`` at most. What comes later says nothing new."""
+        """Record that the program ends now, by this error or normally; takes ``END_S`` at most. Further calls do
+        nothing."""
         if self._is_over.is_set():
             return
         self._ended = self._run.ended(end_of(error, datetime.now(UTC)))
         self._is_superseded = isinstance(error, Superseded)
         self._is_over.set()
-        self._leave(self._ended)
+        self._keep_locally(self._ended)
         if not self._has_begun:
             self._thread.start()
         self._thread.join(END_S)
-        if self._thread.is_alive():  # what comes of that write nobody hears any more
+        if self._thread.is_alive():  # the result of that write comes too late to be logged
             self._warn(f"no answer within {END_S:g} s")
         if self._is_told:
-            self._left.remove()
+            self._local.remove()
 
     @property
     def has_begun(self) -> bool:
-        """Whether it says that it runs."""
+        """Whether the record of this run is being written."""
         return self._has_begun
 
     def is_own(self, run: Run) -> bool:
@@ -103,30 +105,30 @@ class RunReport:
         return run.run_id == self._run.run_id
 
     def begin(self) -> None:
-        """From now on this process holds the pipeline, and says that it runs."""
+        """Begin to record that this process runs: it holds the pipeline from now on."""
         if not self._has_begun:
             self._has_begun = True
             self._thread.start()
 
-    def _leave(self, ended: Run) -> None:
+    def _keep_locally(self, ended: Run) -> None:
         try:
-            self._left.write(ended)
+            self._local.write(ended)
         except OSError as error:
             log.warning(
-                "the end cannot be left on this machine", folder=str(self._left.paths[0].parent), why=error.strerror
+                "the end cannot be left on this machine", folder=str(self._local.paths[0].parent), why=error.strerror
             )
 
     # In the thread.
 
     def _write_all(self) -> None:
         if self._has_begun:
-            left = self._left.read()
+            left = self._local.read()
             before = self._before(left)
             while not self._is_over.is_set():
                 self._run = replace(self._run, seen=datetime.now(UTC), state=self._state())
                 if self._write({RUN: self._run} | ({END: before} if before is not None else {})):
-                    if left is not None and self._left.read() == left:  # else it is our own by now
-                        self._left.remove()
+                    if left is not None and self._local.read() == left:  # else it is our own by now
+                        self._local.remove()
                     before = left = None
                 self._is_over.wait(RENEW_S)
         if self._ended is not None:
@@ -134,9 +136,9 @@ class RunReport:
             self._is_told = self._write({END: self._ended} | ({RUN: self._ended} if holds else {}))
 
     def _before(self, left: Run | None) -> Run | None:
-        """How the run before ended, where the place does not know it yet."""
+        """The end of the previous run, if the store does not have it yet."""
         try:
-            run, end = self._place.read()
+            run, end = self._store.read()
         except Exception as error:
             self._warn(_why(error))
             return left
@@ -150,8 +152,8 @@ class RunReport:
 
     def _write(self, records: Mapping[str, Run]) -> bool:
         try:
-            self._place.write(records)
-        except Exception as error:  # whatever it is: the program itself goes on, or ends for its own reason
+            self._store.write(records)
+        except Exception as error:  # of any kind: the program itself goes on, or ends for its own reason
             self._warn(_why(error))
             return False
         self._is_warned = False
@@ -169,7 +171,7 @@ def _why(error: Exception) -> str:
 
 
 def end_of(error: BaseException | None, at: datetime) -> End:
-    """How a run ended that this error ended; None: it was asked to stop."""
+    """The end of a run by this error; None where it was asked to stop."""
     if error is None:
         return End(at, How.STOPPED, 0)
     if isinstance(error, OperatorError):

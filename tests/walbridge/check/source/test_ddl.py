@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from walbridge.check.finding import Severity
 from walbridge.check.source.ddl import ddl_findings
-from walbridge.ddl_trigger import TRIGGERS, DdlStanding
+from walbridge.ddl_trigger import TRIGGERS, DdlTriggerState
 
 ALL = tuple(sorted(TRIGGERS.values()))
 
 
 def test_nothing_is_said_where_nobody_wanted_them() -> None:
-    assert not list(ddl_findings(DdlStanding(ALL, has_publication=False, is_published=False)))
+    assert not list(ddl_findings(DdlTriggerState(ALL, has_publication=False, is_published=False)))
 
 
 def test_all_of_it_is_well() -> None:
-    (finding,) = ddl_findings(DdlStanding((), has_publication=True, is_published=True))
+    (finding,) = ddl_findings(DdlTriggerState((), has_publication=True, is_published=True))
     assert finding.severity is Severity.OK
 
 
 def test_what_is_missing_is_named_with_the_commands_that_mend_it() -> None:
-    (finding,) = ddl_findings(DdlStanding(ALL[:1], has_publication=True, is_published=False))
+    (finding,) = ddl_findings(DdlTriggerState(ALL[:1], has_publication=True, is_published=False))
     assert finding.severity is Severity.WARNING
     assert f"event trigger {ALL[0]} is missing" in finding.text
     assert "walbridge_ddl does not publish its table" in finding.text

@@ -14,7 +14,7 @@ import pytest
 
 from tests.wait import wait_until
 from walbridge.runtime.reports import run_report
-from walbridge.runtime.reports.left_words import LeftWords
+from walbridge.runtime.reports.local_end import LocalEnd
 from walbridge.runtime.reports.run_report import RunReport
 from walbridge.schemas.control.run_record import END, JOB, RUN, End, How, Run
 from walbridge.schemas.errors import OperatorError, RetryableError, Superseded
@@ -65,7 +65,7 @@ def made(settings: Settings, place: Kept) -> RunReport:
 
 
 def left(settings: Settings) -> Run | None:
-    return LeftWords(settings, JOB).read()
+    return LocalEnd(settings, JOB).read()
 
 
 def run_and_fail(report: RunReport, error: BaseException | None, *, begins: bool = True) -> None:

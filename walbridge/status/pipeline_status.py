@@ -1,8 +1,8 @@
-"""Where the pipeline stands at one moment, and the lag that follows from it. Pure.
+"""The state of the pipeline at one moment, and its lags. Pure.
 
-In: what each peer said of itself, or why it did not. Out: lags in bytes and seconds. Bytes are
-differences of LSNs. Seconds are an upper bound: a cut holds everything that committed before the
-moment it speaks of, so what is missing is no older than that moment.
+In: the answer of each peer, or why it did not answer. Out: lags in bytes and seconds. Bytes are
+differences of LSNs. Seconds are an upper bound: a cut holds everything that committed before its
+``reached_at``, so the changes that are missing are no older than that.
 """
 
 from dataclasses import dataclass
@@ -16,22 +16,22 @@ from walbridge.schemas.errors import WalbridgeError
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """A peer that did not answer. ``away`` False: it was not asked."""
+    """A peer that did not answer, and why. ``away``: False if it was not asked."""
 
     reason: str
     away: bool = True
 
     @classmethod
     def because(cls, error: WalbridgeError) -> "Silent":
-        """One line, without the remedy."""
+        """With the error's text, without its remedy."""
         return cls(getattr(error, "what", None) or str(error))
 
 
 @dataclass(frozen=True, slots=True)
 class NewestCut:
-    """The newest cut in Kafka. ``reached_at``: nothing that committed before is missing from it.
+    """The newest cut in Kafka. ``reached_at``: it holds all that committed before this moment.
 
-    ``unchanged_since``: from there up to its end no table changed; None where that is not known.
+    ``unchanged_since``: no table changed between this LSN and the cut's end; None where that is not known.
     """
 
     cut_id: int
@@ -44,7 +44,7 @@ class NewestCut:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A table of the publication whose changes are not published, since when, and why."""
+    """A table of the publication whose changes are not written to Kafka, since when, and why."""
 
     table: str
     since_lsn: int | None
@@ -54,7 +54,8 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """A table that is copied beside the stream. ``share``: of its rows, by estimate; None where it is not known."""
+    """A table that is copied beside the stream. ``share``: which part of its rows is copied, by an estimate; None where
+    it is not known."""
 
     table: str
     rows: int
@@ -64,9 +65,9 @@ class Copying:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What the producer has published. ``state`` None: it never started.
+    """What the producer has written to Kafka. ``state``: None if it never started.
 
-    ``known``: relation ids of all tables that progress speaks of; None where that is not all of them yet.
+    ``known``: relation ids of all tables in progress; None during the first copy, when progress lacks some.
     """
 
     state: str | None
@@ -78,7 +79,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table of the lake. ``since_lsn``: from where on it has this state; ``why``: what brought it there."""
+    """A table of the lake. ``since_lsn``: where this state began; ``why``: its reason."""
 
     table: str
     state: str
@@ -89,7 +90,7 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class LakeCut:
-    """The newest published cut. ``commit_time`` None: its cuts held no transaction."""
+    """The lake's newest published cut. ``commit_time``: None if it has no transaction."""
 
     sequence: int
     cut_id: int
@@ -100,15 +101,15 @@ class LakeCut:
 
     @property
     def reached_at(self) -> datetime:
-        """As of a cut in Kafka; of an idle source only the row's own time is known."""
+        """As ``NewestCut.reached_at``; without a transaction, the time when the row in ``_cuts`` was written."""
         return self.commit_time or self.written_at
 
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """The lake. ``cut`` None: nothing is published yet; ``tables`` are then those being copied.
+    """The lake. ``cut``: None if nothing is published yet; ``tables`` are then those being copied.
 
-    ``pipeline``: whose it is; None where nothing says so yet.
+    ``pipeline``: the pipeline that writes this lake; None where no pipeline has written to it yet.
     """
 
     exists: bool
@@ -119,7 +120,7 @@ class Lake:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Behind the server; None where it is not known."""
+    """How far something is behind the server; None where it is not known."""
 
     wal_bytes: int | None
     seconds: float | None
@@ -129,8 +130,8 @@ UNKNOWN = Lag(None, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """All of it, at one moment."""
+class PipelineStatus:
+    """The answers of all peers, at one moment."""
 
     pipeline: str
     slot_name: str
@@ -142,11 +143,11 @@ class Standing:
     producer: LastWords | Silent = NEVER_RAN
     job: LastWords | Silent = NEVER_RAN
     verifier: LastWords | Silent = NEVER_RAN
-    """What the programs said of themselves."""
+    """The last run records of the three programs."""
 
     @property
     def anybody_answers(self) -> bool:
-        """False when there is nothing to tell."""
+        """False if neither Postgres nor Kafka answers, and the lake does not either or does not exist."""
         lake = self.lake if isinstance(self.lake, Silent) or self.lake.exists else Silent("nothing is there yet")
         return not all(isinstance(peer, Silent) for peer in (self.source, self.published, lake))
 
@@ -162,7 +163,7 @@ class Standing:
 
     @property
     def lake_is_foreign(self) -> bool:
-        """Whether [lake] path is another pipeline's: what it holds says nothing of this one."""
+        """Whether the lake at [lake] path belongs to another pipeline."""
         return not isinstance(self.lake, Silent) and self.lake.pipeline not in (None, self.pipeline)
 
     @property
@@ -184,13 +185,13 @@ class Standing:
         if lake is None or self.lake_is_of_lost_epoch:
             return UNKNOWN
         if kafka is not None and (lake.end_lsn == kafka.end_lsn or self.lake_holds_all_changes):
-            # The same state; the cut knows better up to where and when it holds.
+            # The lake equals the cut in Kafka, whose end and time are the later, more exact ones.
             return self._behind(kafka.end_lsn, max(lake.reached_at, kafka.reached_at))
         return self._behind(lake.end_lsn, lake.reached_at)
 
     @property
     def lake_behind_kafka_bytes(self) -> int | None:
-        """From the newest cut to the newest published one."""
+        """Bytes of WAL between the lake's newest cut and Kafka's newest cut."""
         lake, kafka = self.lake_cut, self.kafka_cut
         if lake is None or kafka is None or self.lake_is_of_lost_epoch:
             return None
@@ -198,7 +199,7 @@ class Standing:
 
     @property
     def lake_holds_all_changes(self) -> bool:
-        """Whether all that the lake has not published of Kafka's cuts changed no table."""
+        """Whether the cuts in Kafka that the lake has not published yet change no table."""
         lake, kafka = self.lake_cut, self.kafka_cut
         if lake is None or kafka is None or kafka.unchanged_since is None or self.lake_is_of_lost_epoch:
             return False

@@ -1,6 +1,6 @@
-"""Where each table of a pipeline stands, in words and as values. Pure.
+"""The state of each table of a pipeline, as text and as JSON. Pure.
 
-In: a ``Look``, and the lake's newest published cut. Out: a line for each table.
+In: a ``PipelineTables``, and the tables of the lake's newest published cut. Out: a line for each table.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,10 +22,10 @@ from walbridge.schemas.control.table_progress import (
 from walbridge.schemas.control.table_request import to_copy
 from walbridge.schemas.position import format_lsn
 from walbridge.tables.known import KnownTable
-from walbridge.tables.look import Look
+from walbridge.tables.read_tables import PipelineTables
 
 NEW = "new"
-"""State of a table that is published, and that the producer has not noticed yet."""
+"""State of a table that is in the publication, but not in the producer's progress yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,9 @@ class LakeEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class TableStanding:
-    """One table. ``share``: of its rows, those that are copied; None where that is not known, or nothing is copied."""
+class TableStatus:
+    """The state of one table. ``share``: which part of its rows is copied; None if not known, or none are copied now.
+    ``is_asked``: a copy was asked for."""
 
     relation_id: int
     name: str
@@ -55,53 +56,53 @@ class TableStanding:
     lake: LakeEntry | None
 
 
-def standings(look: Look, lake: Mapping[int, LakeEntry] | None) -> list[TableStanding]:
-    """All tables by name; those that left and are in no lake are forgotten by ``walbridge forget`` only."""
-    asked = to_copy(look.progress)
-    return [_standing(table, look, lake or {}, is_asked=table.relation_id in asked) for table in look.tables]
+def table_statuses(tables: PipelineTables, lake: Mapping[int, LakeEntry] | None) -> list[TableStatus]:
+    """All tables by name. Tables that left the publication stay in the list until ``walbridge forget``."""
+    asked = to_copy(tables.progress)
+    return [_table_status(table, tables, lake or {}, is_asked=table.relation_id in asked) for table in tables.tables]
 
 
-def _standing(table: KnownTable, look: Look, lake: Mapping[int, LakeEntry], *, is_asked: bool) -> TableStanding:
-    standing = table.progress or TableProgress(table.relation_id, NEW)
-    is_archive = standing.state == CURRENT and operations_in(standing.membership) is not None
-    state = ARCHIVE if is_archive else standing.state
-    return TableStanding(
+def _table_status(
+    table: KnownTable, tables: PipelineTables, lake: Mapping[int, LakeEntry], *, is_asked: bool
+) -> TableStatus:
+    progress = table.progress or TableProgress(table.relation_id, NEW)
+    is_archive = progress.state == CURRENT and operations_in(progress.membership) is not None
+    state = ARCHIVE if is_archive else progress.state
+    return TableStatus(
         table.relation_id,
         table.name,
         state,
         table.topic,
-        standing.since,
-        standing.why,
-        standing.copy,
-        share_of(standing.copy, look.size(table.relation_id)),
+        progress.since,
+        progress.why,
+        progress.copy,
+        share_of(progress.copy, tables.size(table.relation_id)),
         is_asked,
         lake.get(table.relation_id),
     )
 
 
 def share_of(copy: TableCopy | None, size: TableSize | None) -> float | None:
-    """How much of the table is copied."""
+    """Which part of the table is copied, from 0 to 1."""
     return None if copy is None or size is None else size.share(copy.rows, copy.bytes)
 
 
-def state_text(standing: TableStanding) -> str:
+def state_text(status: TableStatus) -> str:
     """``current``, ``copying 42 %``, ``stale since 0/2BC: why``."""
-    asked = ", to be copied again" if standing.is_asked and standing.state != COPYING else ""
-    if standing.why == FIRST_COPY_WAITS:
-        return f"{standing.state}: {standing.why}"
-    if standing.state == COPYING:
-        return f"copying{share_text(standing.share)}"
+    asked = ", to be copied again" if status.is_asked and status.state != COPYING else ""
+    if status.why == FIRST_COPY_WAITS:
+        return f"{status.state}: {status.why}"
+    if status.state == COPYING:
+        return f"copying{share_text(status.share)}"
     since = (
-        ""
-        if standing.since is None or standing.state in (CURRENT, ARCHIVE, NEW)
-        else f" since {format_lsn(standing.since)}"
+        "" if status.since is None or status.state in (CURRENT, ARCHIVE, NEW) else f" since {format_lsn(status.since)}"
     )
-    why = f": {standing.why}" if standing.why else ""
-    return f"{standing.state}{since}{asked}{why}"
+    why = f": {status.why}" if status.why else ""
+    return f"{status.state}{since}{asked}{why}"
 
 
 def share_text(share: float | None) -> str:
-    """`` 42 %``, nothing where it is not known."""
+    """`` 42 %``; an empty text where it is not known."""
     return "" if share is None else f" {share:.0%}".replace("%", " %")
 
 
@@ -111,14 +112,14 @@ def copied_text(rows: int, size_bytes: int) -> str:
 
 
 def copy_text(copy: TableCopy | None) -> str:
-    """The same of a copy that goes on."""
+    """How much a running copy has copied, as ``copied_text``."""
     return "" if copy is None else copied_text(copy.rows, copy.bytes)
 
 
-def lines(found: Iterable[TableStanding], *, lake_is_known: bool, width: int | None = None) -> list[str]:
-    """One for each table, in columns; where these are wider than ``width`` characters, some for each, none of them
-    wider."""
-    rows = [_row(standing, lake_is_known=lake_is_known) for standing in found]
+def lines(found: Iterable[TableStatus], *, lake_is_known: bool, width: int | None = None) -> list[str]:
+    """One line for each table, in columns. Where a line would be wider than ``width`` characters, each table takes
+    several lines instead."""
+    rows = [_row(status, lake_is_known=lake_is_known) for status in found]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(len(rows[0]))] if rows else []
     whole = ["  ".join(text.ljust(wide) for text, wide in zip(row, widths, strict=True)).rstrip() for row in rows]
     if width is None or all(len(line) <= width for line in whole):
@@ -127,21 +128,21 @@ def lines(found: Iterable[TableStanding], *, lake_is_known: bool, width: int | N
 
 
 def _folded(row: Sequence[str], width: int) -> Iterator[str]:
-    """The table and its state, and below it all else that there is."""
+    """A line with the table and its state; below it the other columns, without the empty ones."""
     name, state, *others = row
     yield from wrap(f"{name}  {state}", width, subsequent_indent="    ", break_on_hyphens=False)
     for text in filter(None, others):
         yield from wrap(text, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
-def _row(standing: TableStanding, *, lake_is_known: bool) -> list[str]:
+def _row(status: TableStatus, *, lake_is_known: bool) -> list[str]:
     row = [
-        standing.name,
-        state_text(standing),
-        _keys_text(standing.copy) if standing.state in (CURRENT, ARCHIVE) else copy_text(standing.copy),
+        status.name,
+        state_text(status),
+        _keys_text(status.copy) if status.state in (CURRENT, ARCHIVE) else copy_text(status.copy),
     ]
-    row.append(f"topic {standing.topic}" if standing.topic else "no topic")
-    return [*row, _lake_text(standing.lake)] if lake_is_known else row
+    row.append(f"topic {status.topic}" if status.topic else "no topic")
+    return [*row, _lake_text(status.lake)] if lake_is_known else row
 
 
 def _lake_text(entry: LakeEntry | None) -> str:
@@ -156,24 +157,24 @@ def _keys_text(copy: TableCopy | None) -> str:
     return "" if copy is None else f"{len(copy.listed):,} rows to be read again"
 
 
-def as_json(standing: TableStanding) -> dict[str, Any]:
-    """LSNs as Postgres prints them; null where it is not known."""
-    copy, lake = standing.copy, standing.lake
+def as_json(status: TableStatus) -> dict[str, Any]:
+    """One object. LSNs are as Postgres prints them; a value that is not known is null."""
+    copy, lake = status.copy, status.lake
     return {
-        "table": standing.name,
-        "relation_id": standing.relation_id,
-        "state": standing.state,
-        "since_lsn": None if standing.since is None else format_lsn(standing.since),
-        "why": standing.why,
-        "copy_is_asked_for": standing.is_asked,
+        "table": status.name,
+        "relation_id": status.relation_id,
+        "state": status.state,
+        "since_lsn": None if status.since is None else format_lsn(status.since),
+        "why": status.why,
+        "copy_is_asked_for": status.is_asked,
         "copy": copy
         and {
             "begun_lsn": format_lsn(copy.begun_lsn),
             "rows": copy.rows,
             "bytes": copy.bytes,
             "chunks": copy.chunks,
-            "share": None if standing.share is None else round(standing.share, 4),
+            "share": None if status.share is None else round(status.share, 4),
         },
-        "topic": standing.topic,
+        "topic": status.topic,
         "lake": lake and {"state": lake.state, "path": lake.path, "version": lake.version, "why": lake.why},
     }

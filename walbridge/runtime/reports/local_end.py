@@ -1,8 +1,8 @@
-"""A file on this machine with how a program's last run ended, as long as its peer could not be told.
+"""A file on this machine that says how a program's last run ended, until Kafka or the lake has the same record.
 
-In: settings, a record. Out: a file in a folder that only this user has, replaced as a whole. The next start reads it,
-and ``walbridge status`` of this user on this machine. Without a setting it is in the first of several folders that
-takes it, since what ended the program may be that a disk is full; it is looked for in all.
+In: settings, a record. Out: a file in a folder of this user only, replaced as a whole. The program's next start reads
+it, and so does ``walbridge status`` of this user on this machine. Without a setting for the folder, the file is written
+to the first of several folders that can be written, since a full disk may be what ended the program; all are read.
 """
 
 import os
@@ -15,46 +15,47 @@ from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.settings import Settings
 
 _FOLDERS = ("/var/tmp", "/tmp")
-"""The first outlives a start of the machine."""
+"""The first one survives a restart of the machine."""
 
 
-class LeftWords:
-    """One for each program of one pipeline."""
+class LocalEnd:
+    """The file of one program of one pipeline."""
 
     def __init__(self, settings: Settings, program: str) -> None:
         slot = f"-{settings.postgres.slot}" if program == PRODUCER else ""
-        self.paths = left_paths(settings, f"{settings.name}{slot}-{program}.json")
+        self.paths = local_paths(settings, f"{settings.name}{slot}-{program}.json")
 
     def read(self) -> Run | None:
-        """The newest that is there; None where nothing is that this user wrote."""
+        """The newest record in any of the folders; None where there is none by this user."""
         return max(filter(None, map(_read, self.paths)), key=lambda run: run.seen, default=None)
 
     def write(self, run: Run) -> None:
-        """Durable when it returns.
+        """Write the record; durable when this returns.
 
         Raises:
-            OSError: it cannot be kept.
+            OSError: none of the folders can be written.
         """
-        leave(self.paths, encode_run(run))
+        write_first(self.paths, encode_run(run))
 
     def remove(self) -> None:
-        """It stands elsewhere by now."""
+        """Delete the file: the record is in Kafka or the lake by now."""
         for path in self.paths:
             with suppress(OSError):
                 if _is_ours(path.parent):
                     path.unlink(missing_ok=True)
 
 
-def left_paths(settings: Settings, name: str) -> tuple[Path, ...]:
-    """Where a file of this name is left, the first choice first."""
+def local_paths(settings: Settings, name: str) -> tuple[Path, ...]:
+    """The paths that a file of this name may have, the preferred one first."""
     return tuple(folder / name for folder in _folders(settings))
 
 
-def leave(paths: tuple[Path, ...], data: bytes) -> Path:
-    """Left in the first folder that takes it, for this user alone, and durable when it returns. Which path it is.
+def write_first(paths: tuple[Path, ...], data: bytes) -> Path:
+    """Write a file to the first path that can be written, readable by this user only and durable when this returns; the
+    path.
 
     Raises:
-        OSError: none takes it.
+        OSError: none can be written.
     """
     for path in paths:
         try:
@@ -75,7 +76,7 @@ def _folders(settings: Settings) -> list[Path]:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Anybody may make one of this name in a folder for all."""
+    """Whether the folder belongs to this user: in ``/tmp`` anybody may make one of this name."""
     return not folder.is_symlink() and folder.stat().st_uid == os.geteuid()
 
 

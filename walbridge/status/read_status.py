@@ -1,7 +1,7 @@
-"""Asks Postgres, Kafka and the lake at once where they stand. Reads only.
+"""Asks Postgres, Kafka and the lake for their state, all at the same time. Reads only.
 
-In: settings. Out: a ``Standing``. No transactional instance is opened, which would fence the
-running producer, and no group is joined; so it may run beside everything and as often as wanted.
+In: settings. Out: a ``PipelineStatus``. No transactional producer is opened, which would fence the
+running one, and no consumer group is joined: this may run beside all programs, as often as wanted.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,16 +23,16 @@ from walbridge.schemas.control.table_progress import COPYING, CURRENT, DROPPED, 
 from walbridge.schemas.errors import WalbridgeError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
-from walbridge.status.standing import Copying, Lake, LeftOut, NewestCut, Published, Silent, Standing
+from walbridge.status.pipeline_status import Copying, Lake, LeftOut, NewestCut, PipelineStatus, Published, Silent
 from walbridge.tables.known import known_tables
-from walbridge.tables.look import sizes_unless_locked
-from walbridge.tables.standing import share_of
+from walbridge.tables.read_tables import sizes_unless_locked
+from walbridge.tables.table_status import share_of
 
 T = TypeVar("T")
 
 
-def look(settings: Settings) -> Standing:
-    """One look at all three, side by side: one that does not answer holds up no other."""
+def read_status(settings: Settings) -> PipelineStatus:
+    """Ask all of them in threads: a server that does not answer delays no other."""
     with ThreadPoolExecutor(6) as threads:
         source = threads.submit(_answer, lambda: source_of(settings))
         published = threads.submit(_answer, lambda: published_of(settings))
@@ -40,7 +40,7 @@ def look(settings: Settings) -> Standing:
         producer = threads.submit(_answer, lambda: producer_words(settings))
         job = threads.submit(_answer, lambda: job_words(settings))
         verifier = threads.submit(_answer, lambda: verifier_words(settings))
-        return Standing(
+        return PipelineStatus(
             pipeline=settings.name,
             slot_name=settings.postgres.slot,
             lake_path=settings.lake.path,
@@ -61,7 +61,7 @@ def _with_slot(words: LastWords | Silent, source: Source | Silent) -> LastWords 
 
 
 def without_forgotten(lake: Lake | Silent, published: Published | Silent) -> Lake | Silent:
-    """The lake without tables that ``walbridge forget`` took out of progress: ``_cuts`` names them for ever."""
+    """The lake without tables that ``walbridge forget`` removed from progress: they stay in ``_cuts`` for ever."""
     if isinstance(lake, Silent) or isinstance(published, Silent) or published.known is None:
         return lake
     known = published.known
@@ -81,7 +81,7 @@ def _answer(ask: Callable[[], T]) -> T | Silent:
 
 
 def _lake(settings: Settings) -> Lake:
-    from walbridge.status.lake import lake_of  # the producer's machine need not have what reads a lake
+    from walbridge.status.lake import lake_of  # the producer's machine need not have the packages that read a lake
 
     return lake_of(settings)
 
@@ -91,7 +91,7 @@ def published_of(settings: Settings) -> Published:
 
     Raises:
         RetryableError: no broker answers.
-        OperatorError: a record of newer code.
+        OperatorError: a record was written by newer code.
     """
     topics = TopicAdmin(settings).partition_counts()
     progress, newest = newest_progress(settings, topics), newest_cut(settings, topics)
@@ -99,7 +99,7 @@ def published_of(settings: Settings) -> Published:
     if progress is None:
         return Published(None, cut)
     others = [table for table in progress.tables.values() if table.state not in (CURRENT, DROPPED)]
-    # Nothing is read for tables that are current: there may be thousands, and somebody watches.
+    # Metadata is read only if a table is not current: there may be thousands of tables, and --watch repeats this.
     known = known_tables(progress, relations(settings, topics) if others else (), None)
     names = {table.relation_id: table.name for table in known}
     left_out = [table for table in others if table.state != COPYING]
@@ -113,7 +113,7 @@ def published_of(settings: Settings) -> Published:
 
 
 def _copying(settings: Settings, tables: Sequence[TableProgress], names: Mapping[int, str]) -> Iterator[Copying]:
-    """Those beside the stream: the first copy of a pipeline is told by its state."""
+    """The tables that are copied beside the stream. The first copy of a pipeline shows in its state instead."""
     copied = [(table.relation_id, table.copy) for table in tables if table.copy is not None]
     sizes: Mapping[int, TableSize] = {}
     if copied:
@@ -125,7 +125,7 @@ def _copying(settings: Settings, tables: Sequence[TableProgress], names: Mapping
 
 def _newest_cut(newest: WrittenCut) -> NewestCut:
     cut = newest.cut
-    # A cut without transactions is made when all that the server had was read.
+    # A cut without transactions is written once everything in the server's WAL was read.
     reached_s = newest.written_at_ms / 1000 if cut.commit_time_us is None else cut.commit_time_us / 1_000_000
     reached_at = datetime.fromtimestamp(reached_s, UTC)
     return NewestCut(cut.cut_id, cut.end_lsn, cut.complete, reached_at, newest.unchanged_since, str(cut.epoch))

@@ -1,6 +1,6 @@
-"""What Kafka and Postgres say of a pipeline's tables. Reads only.
+"""Reads the state of a pipeline's tables from Kafka and Postgres.
 
-In: settings. Out: a ``Look``. No transactional instance is opened, which would fence the running producer.
+In: settings. Out: a ``PipelineTables``. No transactional producer is opened: it would fence the running one.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,8 @@ LOCK_TIMEOUT = "1s"
 
 @dataclass(frozen=True, slots=True)
 class InPostgres:
-    """``published``: None while one of the tables is being altered. ``sizes``: of tables that are copied."""
+    """What Postgres says. ``published``: None while one of the tables is being altered. ``sizes``: of the tables that
+    are being copied."""
 
     published: list[PublishedTable] | None
     sizes: dict[int, TableSize]
@@ -37,8 +38,8 @@ class InPostgres:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """One look. ``postgres``: None where it does not answer, for ``postgres_is_silent``."""
+class PipelineTables:
+    """The tables at one moment. ``postgres``: None where it does not answer; ``postgres_is_silent`` then says why."""
 
     progress: Progress
     tables: list[KnownTable]
@@ -46,20 +47,20 @@ class Look:
     postgres_is_silent: str | None = None
 
     def size(self, relation_id: int) -> TableSize | None:
-        """Of a table that is copied; None where it is not known."""
+        """The size of a table that is being copied; None where it is not known."""
         return None if self.postgres is None else self.postgres.sizes.get(relation_id)
 
     def is_published(self, relation_id: int) -> bool:
-        """False where the publications were listed, and do not have it."""
+        """False only where the publications could be listed and do not have the table."""
         published = None if self.postgres is None else self.postgres.published
         return published is None or any(each.relation_id == relation_id for each in published)
 
 
-def look(settings: Settings, *, needs_postgres: bool) -> Look:
-    """Kafka, then Postgres.
+def read_tables(settings: Settings, *, needs_postgres: bool) -> PipelineTables:
+    """Ask Kafka, then Postgres.
 
     Args:
-        needs_postgres: raise where it does not answer.
+        needs_postgres: raise where Postgres does not answer.
 
     Raises:
         OperatorError: there is no such pipeline, or a server refuses.
@@ -80,11 +81,11 @@ def look(settings: Settings, *, needs_postgres: bool) -> Look:
             raise
         postgres, silent = None, getattr(error, "what", None) or str(error)
     published = None if postgres is None else postgres.published
-    return Look(progress, known_tables(progress, known, published), postgres, silent)
+    return PipelineTables(progress, known_tables(progress, known, published), postgres, silent)
 
 
 def in_postgres(settings: Settings, progress: Progress) -> InPostgres:
-    """The publication, sizes and slot. Raises as ``look``."""
+    """Ask Postgres for the publications, sizes and slot. Raises as ``read_tables``."""
     with connect_sql(dsn_of(settings), "walbridge tables") as connection:
         published = published_tables_unless_locked(connection, settings.postgres.publication_names)
         copied = [each for each, table in progress.tables.items() if table.state == COPYING]
@@ -94,7 +95,7 @@ def in_postgres(settings: Settings, progress: Progress) -> InPostgres:
 
 
 def sizes_unless_locked(connection: psycopg.Connection[Any], relation_ids: list[int]) -> dict[int, TableSize]:
-    """As ``table_sizes``; none where one of them is being altered."""
+    """The sizes by relation id; empty where one of the tables is being altered."""
     try:
         connection.execute("SELECT set_config('lock_timeout', %s, false)", (LOCK_TIMEOUT,))
         return table_sizes(connection, relation_ids)

@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 
 from walbridge.producer.postgres.slots.slot_row import Slot, Source
 from walbridge.schemas.control.run_record import End, How, LastWords, Run
-from walbridge.status.standing import (
+from walbridge.status.pipeline_status import (
     Copying,
     Lake,
     LakeCut,
     LeftOut,
     NewestCut,
+    PipelineStatus,
     Published,
     Silent,
-    Standing,
     TableState,
 )
 
@@ -27,7 +27,7 @@ LOST = RUN.ended(End(NOW - timedelta(minutes=14), How.REFUSED, 2, "the slot <s> 
 AWAY = Silent("no broker answers")
 TABLES = (TableState("public.orders", "current", None), TableState("public.<b>", "current", None))
 
-STREAMING = Standing(
+STREAMING = PipelineStatus(
     pipeline="shop",
     slot_name="s",
     lake_path="/lake",
@@ -69,12 +69,12 @@ STATES = {
 }
 
 
-def later(standing: Standing, seconds: float, wal: int = 0) -> Standing:
+def later(status: PipelineStatus, seconds: float, wal: int = 0) -> PipelineStatus:
     """The same, some time on, with so much more WAL everywhere."""
-    assert isinstance(standing.source, Source)
-    source = replace(standing.source, wal_lsn=standing.source.wal_lsn + wal)
-    moved = replace(standing, at=standing.at + timedelta(seconds=seconds), source=source)
-    if isinstance(standing.published, Published) and standing.published.cut is not None:
-        cut = replace(standing.published.cut, end_lsn=standing.published.cut.end_lsn + wal)
-        moved = replace(moved, published=replace(standing.published, cut=cut))
+    assert isinstance(status.source, Source)
+    source = replace(status.source, wal_lsn=status.source.wal_lsn + wal)
+    moved = replace(status, at=status.at + timedelta(seconds=seconds), source=source)
+    if isinstance(status.published, Published) and status.published.cut is not None:
+        cut = replace(status.published.cut, end_lsn=status.published.cut.end_lsn + wal)
+        moved = replace(moved, published=replace(status.published, cut=cut))
     return moved

@@ -1,8 +1,8 @@
 """Findings that say the same of many tables are told once."""
 
-from walbridge.check.alike import TOLD_SINGLY_MAX, gathered
 from walbridge.check.finding import Finding, error, ok, warning
 from walbridge.check.report import as_text, verdict
+from walbridge.check.similar_findings import TOLD_SINGLY_MAX, grouped
 
 TABLES = 504
 
@@ -25,7 +25,7 @@ def test_the_same_of_many_tables_is_told_once_with_their_number_and_examples() -
 def test_few_are_told_one_by_one_so_that_each_has_its_remedy() -> None:
     findings = [hidden(f"public.t{number}") for number in range(TOLD_SINGLY_MAX)]
 
-    assert [alike.first for alike in gathered(findings)] == findings
+    assert [similar.first for similar in grouped(findings)] == findings
 
 
 def test_those_that_differ_in_words_severity_or_area_stay_apart() -> None:
@@ -36,7 +36,7 @@ def test_those_that_differ_in_words_severity_or_area_stay_apart() -> None:
         *(ok("tables", f"public.t{number}") for number in range(4)),
     ]
 
-    assert [len(alike.others) for alike in gathered(findings)] == [3, 3, 3, 0, 0, 0, 0]
+    assert [len(similar.others) for similar in grouped(findings)] == [3, 3, 3, 0, 0, 0, 0]
 
 
 def test_places_and_quoted_names_make_no_difference() -> None:
@@ -44,8 +44,8 @@ def test_places_and_quoted_names_make_no_difference() -> None:
         warning("lake", f'table "my schema"."t {number}" is stale since {number:X}/{number}A', f"copy public.t{number}")
         for number in range(10, 15)
     ]
-    (alike,) = gathered(findings)
+    (similar,) = grouped(findings)
 
-    assert alike.rest == (
+    assert similar.rest == (
         'and 4 more likewise: "my schema"."t 11", "my schema"."t 12", "my schema"."t 13", "my schema"."t 14"'
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from walbridge.runtime.reports import left_words
-from walbridge.runtime.reports.left_words import LeftWords
+from walbridge.runtime.reports import local_end
+from walbridge.runtime.reports.local_end import LocalEnd
 from walbridge.runtime.whole_file import replace_file
 from walbridge.schemas.control.run_record import JOB, PRODUCER, End, How, Run
 from walbridge.schemas.settings import Settings
@@ -23,12 +23,12 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     first.mkdir()
     second.mkdir()
     monkeypatch.setenv("TMPDIR", str(first))
-    monkeypatch.setattr(left_words, "_FOLDERS", (str(second),))
+    monkeypatch.setattr(local_end, "_FOLDERS", (str(second),))
     return first, second
 
 
 def test_end_is_left_in_the_first_folder_that_takes_it(folders: tuple[Path, Path]) -> None:
-    words = LeftWords(Settings(name="p"), JOB)
+    words = LocalEnd(Settings(name="p"), JOB)
     words.write(ENDED)
     assert words.read() == ENDED
     assert [len(list(each.rglob("*.json"))) for each in folders] == [1, 0]
@@ -44,30 +44,30 @@ def test_folder_that_takes_no_file_is_passed_over(folders: tuple[Path, Path], mo
             raise OSError(28, "No space left on device")
         replace_file(path, data)
 
-    monkeypatch.setattr(left_words, "replace_file", full)
-    words = LeftWords(Settings(name="p"), JOB)
+    monkeypatch.setattr(local_end, "replace_file", full)
+    words = LocalEnd(Settings(name="p"), JOB)
     words.write(ENDED)
     assert words.read() == ENDED
 
 
 def test_newest_of_several_is_read(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    words = LeftWords(Settings(name="p"), JOB)
+    words = LocalEnd(Settings(name="p"), JOB)
     words.write(ENDED)
     later = ENDED.ended(End(AT + timedelta(seconds=1), How.BUG, 1))
     monkeypatch.delenv("TMPDIR")
-    LeftWords(Settings(name="p"), JOB).write(later)
+    LocalEnd(Settings(name="p"), JOB).write(later)
     assert words.read() == later
 
 
 def test_file_that_another_user_left_in_a_folder_for_all_is_not_read(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = LeftWords(Settings(name="p"), JOB)
+    words = LocalEnd(Settings(name="p"), JOB)
     words.write(ENDED)
-    monkeypatch.setattr(left_words, "_is_ours", lambda folder: False)
+    monkeypatch.setattr(local_end, "_is_ours", lambda folder: False)
     assert words.read() is None
 
 
 def test_programs_and_slots_have_files_of_their_own() -> None:
-    names = [LeftWords(Settings(name="p"), program).paths[0].name for program in (JOB, PRODUCER)]
+    names = [LocalEnd(Settings(name="p"), program).paths[0].name for program in (JOB, PRODUCER)]
     assert names == ["p-job.json", "p-walbridge-producer.json"]

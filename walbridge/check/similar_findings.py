@@ -1,7 +1,7 @@
-"""Findings that say the same of many things: shown once, with their number and some examples.
+"""Findings that differ only in what they are about are shown once, with their number and some examples.
 
-In: findings. Out: groups in the order of their first. Two are alike where area, severity, text and remedy differ only
-in names with a dot (tables, topics, files), LSNs and numbers. Pure.
+In: findings. Out: groups in the order of their first findings. Two findings are similar if area, severity, text and
+remedy differ only in names with a dot (tables, topics, files), LSNs and numbers. Pure.
 """
 
 import re
@@ -17,8 +17,8 @@ _PLACE = re.compile(r"\b[0-9A-F]+/[0-9A-F]+\b|\d[\d,]*")
 
 
 @dataclass(slots=True)
-class Alike:
-    """``first``: as it was found; ``others``: what each of the rest is about."""
+class SimilarFindings:
+    """``first``: the first finding of the group, shown in full; ``others``: what each of the others is about."""
 
     first: Finding
     others: list[str] = field(default_factory=list)
@@ -32,17 +32,17 @@ class Alike:
         return f"and {len(self.others):,} more likewise: {', '.join(shown)}{', …' if more > 0 else ''}"
 
 
-def gathered(findings: Iterable[Finding]) -> Iterator[Alike]:
-    """Few that are alike stay single, so that each has a remedy that can be copied."""
+def grouped(findings: Iterable[Finding]) -> Iterator[SimilarFindings]:
+    """Groups of similar findings. Up to ``TOLD_SINGLY_MAX`` of them stay single, so that each shows its own remedy."""
     groups: dict[object, list[Finding]] = {}
     for number, finding in enumerate(findings):
         key: object = number if finding.severity is Severity.OK else _key(finding)
         groups.setdefault(key, []).append(finding)
     for group in groups.values():
         if len(group) <= TOLD_SINGLY_MAX:
-            yield from (Alike(each) for each in group)
+            yield from (SimilarFindings(each) for each in group)
         else:
-            yield Alike(group[0], [_about(each, group[0]) for each in group[1:]])
+            yield SimilarFindings(group[0], [_about(each, group[0]) for each in group[1:]])
 
 
 def _key(finding: Finding) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def _masked(text: str) -> str:
 
 
 def _about(finding: Finding, first: Finding) -> str:
-    """The first name in which it differs."""
+    """The first name in which a finding differs from the first one."""
     names: Sequence[str] = _NAME.findall(finding.text)
     known = _NAME.findall(first.text)
     return next((name for name, other in zip(names, known, strict=False) if name != other), finding.text)

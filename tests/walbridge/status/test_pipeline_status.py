@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from walbridge.producer.postgres.slots.slot_row import Source
+from walbridge.status.pipeline_status import UNKNOWN, Lag, Lake, LakeCut, NewestCut, PipelineStatus, Published, Silent
 from walbridge.status.show import as_text
-from walbridge.status.standing import UNKNOWN, Lag, Lake, LakeCut, NewestCut, Published, Silent, Standing
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 AWAY = Silent("away")
@@ -17,8 +17,8 @@ def ago(seconds: float) -> datetime:
     return NOW - timedelta(seconds=seconds)
 
 
-def standing(wal_lsn: int = 1_000, cut_lsn: int = 900, lake_lsn: int = 700) -> Standing:
-    return Standing(
+def status(wal_lsn: int = 1_000, cut_lsn: int = 900, lake_lsn: int = 700) -> PipelineStatus:
+    return PipelineStatus(
         pipeline="p",
         slot_name="s",
         lake_path="lake",
@@ -30,23 +30,23 @@ def standing(wal_lsn: int = 1_000, cut_lsn: int = 900, lake_lsn: int = 700) -> S
 
 
 def test_lag_is_the_wal_that_is_missing_and_the_age_of_the_moment_reached() -> None:
-    there = standing()
+    there = status()
 
     assert (there.kafka_lag, there.lake_lag, there.lake_behind_kafka_bytes) == (Lag(100, 2.0), Lag(300, 30.0), 200)
 
 
 def test_whoever_holds_all_is_not_behind_however_old_the_last_commit() -> None:
-    there = standing(wal_lsn=1_000, cut_lsn=1_000, lake_lsn=1_000)
+    there = status(wal_lsn=1_000, cut_lsn=1_000, lake_lsn=1_000)
 
     assert (there.kafka_lag, there.lake_lag, there.lake_behind_kafka_bytes) == (Lag(0, 0.0), Lag(0, 0.0), 0)
 
 
 def test_cut_beyond_the_wal_that_was_seen_a_moment_before_is_not_behind() -> None:
-    assert standing(wal_lsn=1_000, cut_lsn=1_050).kafka_lag == Lag(0, 0.0)
+    assert status(wal_lsn=1_000, cut_lsn=1_050).kafka_lag == Lag(0, 0.0)
 
 
 def test_lake_that_holds_the_newest_cut_is_as_fresh_as_that_cut() -> None:
-    assert standing(wal_lsn=1_000, cut_lsn=900, lake_lsn=900).lake_lag == Lag(100, 2.0)
+    assert status(wal_lsn=1_000, cut_lsn=900, lake_lsn=900).lake_lag == Lag(100, 2.0)
 
 
 @pytest.mark.parametrize(("unchanged_since", "expected"), [(700, Lag(100, 2.0)), (701, Lag(300, 30.0))])
@@ -54,7 +54,7 @@ def test_lake_that_lacks_only_cuts_in_which_no_table_changed_is_as_fresh_as_the_
     unchanged_since: int, expected: Lag
 ) -> None:
     """Their row comes later."""
-    there = standing()
+    there = status()
     assert isinstance(there.published, Published)
     assert there.published.cut is not None
     newest = replace(there.published.cut, unchanged_since=unchanged_since)
@@ -66,7 +66,7 @@ def test_lake_that_lacks_only_cuts_in_which_no_table_changed_is_as_fresh_as_the_
 
 
 def test_lake_of_an_idle_source_is_as_fresh_as_its_row() -> None:
-    there = standing()
+    there = status()
     assert isinstance(there.lake, Lake)
     assert there.lake.cut is not None
     idle = replace(there, lake=replace(there.lake, cut=replace(there.lake.cut, commit_time=None)))
@@ -75,7 +75,7 @@ def test_lake_of_an_idle_source_is_as_fresh_as_its_row() -> None:
 
 
 def test_clock_of_the_broker_ahead_of_the_servers_makes_no_negative_lag() -> None:
-    there = standing()
+    there = status()
     assert isinstance(there.published, Published)
     assert there.published.cut is not None
     ahead = replace(there.published, cut=replace(there.published.cut, reached_at=ago(-5)))
@@ -94,13 +94,13 @@ def test_clock_of_the_broker_ahead_of_the_servers_makes_no_negative_lag() -> Non
 def test_lag_to_a_peer_that_is_silent_is_not_known(
     silent: str, kafka_lag: Lag, lake_lag: Lag, between: int | None
 ) -> None:
-    there = replace(standing(), **{silent: AWAY})  # type: ignore[arg-type]
+    there = replace(status(), **{silent: AWAY})  # type: ignore[arg-type]
 
     assert (there.kafka_lag, there.lake_lag, there.lake_behind_kafka_bytes) == (kafka_lag, lake_lag, between)
 
 
 def test_a_lake_that_does_not_exist_is_no_answer() -> None:
-    everybody_away = replace(standing(), source=AWAY, published=AWAY)
+    everybody_away = replace(status(), source=AWAY, published=AWAY)
 
     assert everybody_away.anybody_answers
     assert not replace(everybody_away, lake=Lake(False, None, None, ())).anybody_answers
@@ -108,7 +108,7 @@ def test_a_lake_that_does_not_exist_is_no_answer() -> None:
 
 def test_lsns_of_an_epoch_that_is_over_are_not_compared_with_those_of_the_next() -> None:
     """I8: an older server was restored and is followed; its WAL ends below what the lake has of before."""
-    there = standing(wal_lsn=600, cut_lsn=500)
+    there = status(wal_lsn=600, cut_lsn=500)
     assert isinstance(there.published, Published)
     assert there.published.cut is not None
     began = replace(there.published, cut=replace(there.published.cut, epoch="7-1-s-0/1F4", unchanged_since=100))
