@@ -85,7 +85,7 @@ def test_table_of_which_a_row_holds_no_label_is_left_where_its_transaction_is_cu
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """I8: a restart goes on behind it, so that nobody would read that row again."""
-    monkeypatch.setattr(NewLabels, "explain", lambda _: {ORDERS})
+    monkeypatch.setattr(NewLabels, "look_up", lambda _: {ORDERS})
     with streamed(rows_max=2) as session:
         session.feed(*transaction(500, insert(1), insert(2, ITEMS), insert(3), insert(4, ITEMS)))
         session.rest()
