@@ -78,7 +78,7 @@ class FrameLog:
         self.waited_for.append(ranges)
         return {}
 
-    def few(self, _ranges: Mapping[PartitionId, Range], _value_bytes_max: int) -> None:
+    def fetch_few(self, _ranges: Mapping[PartitionId, Range], _value_bytes_max: int) -> None:
         """Spark reads them."""
 
     def read(self, _ranges: Mapping[PartitionId, Range], _rows: int = 0) -> DataFrame:
