@@ -68,14 +68,15 @@ class LakeTable:
         """A stream of all rows, in no order.
 
         Raises:
-            OperatorError: the table's files cannot be read.
+            OperatorError: the table's files cannot be read. Whoever takes batches meets it there, too.
         """
         selected = ", ".join(f"{_quoted(field.name)} AS {_quoted(name)}" for name, field in self._fields.items())
         with unreadable(f"lake table {self.path}"):
             query = QueryBuilder(session_options(self._delta)).register("lake", self._delta)
             stream = query.execute(f"SELECT {selected} FROM lake")
             # Where DataFusion reads text as a view, the table's own type is what was promised.
-            return pa.RecordBatchReader.from_stream(stream).cast(self.schema)
+            batches = pa.RecordBatchReader.from_stream(stream).cast(self.schema)
+        return pa.RecordBatchReader.from_batches(self.schema, _readable(batches, f"lake table {self.path}"))
 
     def __arrow_c_schema__(self) -> Any:
         return self.schema.__arrow_c_schema__()
@@ -85,6 +86,12 @@ class LakeTable:
 
     def __repr__(self) -> str:
         return f"<lake table {self.name}, version {self.version}>"
+
+
+def _readable(batches: pa.RecordBatchReader, what: str) -> Iterator[pa.RecordBatch]:
+    """These batches; a file that is gone shows only once its rows are read."""
+    with unreadable(what):
+        yield from batches
 
 
 def _fields(delta: DeltaTable) -> dict[str, pa.Field]:

@@ -175,6 +175,16 @@ def test_a_version_whose_files_are_gone_is_told_as_that(lake: Path) -> None:
         tables["public.b"]
 
 
+@pytest.mark.usefixtures("manifest")
+def test_rows_whose_file_is_gone_are_told_as_that_where_they_are_read(lake: Path) -> None:
+    table = tables_at(str(lake))["public.a"]
+    for file in (lake / "public" / "a").glob("*.parquet"):
+        file.unlink()
+
+    with pytest.raises(OperatorError, match="lake table public/a cannot be read"):
+        table.reader().read_all()
+
+
 def test_rows_that_are_marked_beside_their_file_are_left_out(manifest: Manifest, lake: Path) -> None:
     """As Spark deletes rows of a large table."""
     write_deltalake(str(lake / "public" / "d"), pa.table({"n": range(6)}))
