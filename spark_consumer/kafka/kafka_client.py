@@ -34,8 +34,10 @@ FETCH_BYTES: dict[Compression, int] = {
 """Bytes of one fetch from one partition, unless its first batch alone is larger. They unpack to 32 MiB at most, which
 one record may take by default: lz4 expands by a factor of 255 at most, gzip by 1,032. zstd has no such bound, but a
 batch of more than one record has at most 1 MB unpacked, and at least 120 bytes packed."""
-OWN = {"auto.offset.reset": "none"}
-"""Properties of the consumer that a job keeps. If an offset is gone it raises, and chooses no other offset."""
+OWN = {"auto.offset.reset": "none", "fetch.max.wait.ms": "10"}
+"""Properties of the consumer that a job keeps. If an offset is gone it raises, and chooses no other offset. A read to
+the end of a partition leaves a request behind that waits for the next record, and the broker answers no other one
+meanwhile: by default the next read would stand still for up to 500 ms."""
 _SIZES = ("fetch.max.bytes", "max.partition.fetch.bytes")
 _RETRIABLE = "org.apache.kafka.common.errors.RetriableException"
 _OFFSET_GONE = "org.apache.kafka.clients.consumer.InvalidOffsetException"
