@@ -143,18 +143,14 @@ def _how_lost(folder: Path, version: int) -> str | None:
     return f"cannot be read: {empty_commits(empty)}" if empty else None
 
 
-def newest_row(settings: Settings) -> CutRow | None:
-    """The newest row of ``_cuts``. None also where the path leads to no folder: that it cannot be written is told.
+def newest_two(settings: Settings) -> list[CutRow]:
+    """The newest row of ``_cuts``, and one before it. None also where the path leads to no folder: that it cannot be
+    written is told.
 
     Raises:
         OperatorError: whether there is one cannot be seen.
         RetryableError: it cannot be read.
     """
-    return next(iter(newest_two(settings)), None)
-
-
-def newest_two(settings: Settings) -> list[CutRow]:
-    """The newest row, and one before it."""
     if "://" not in settings.lake.path and not Path(settings.lake.path).is_dir():
         return []
     options = flatten(settings.lake.storage_options)

@@ -41,15 +41,20 @@ def refuse_unfit_identities(connection: SqlConnection, settings: Settings, table
         OperatorError: the first of them.
         RetryableError: the server is away.
     """
-    for fault in [
-        *publication_faults(settings, tables),
-        *null_faults(connection, tables),
-        *partition_faults(connection, settings, tables),
-    ]:
+    for fault in definite_faults(connection, settings, tables):
         raise fault
     if settings.producer.on_unknown_value == "refuse":
         for fault in filter_faults(connection, settings, tables):
             raise fault
+
+
+def definite_faults(
+    connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]
+) -> Iterator[OperatorError]:
+    """All that a start refuses, whatever ``producer.on_unknown_value`` says."""
+    yield from publication_faults(settings, tables)
+    yield from null_faults(connection, tables)
+    yield from partition_faults(connection, settings, tables)
 
 
 def publication_faults(settings: Settings, tables: Sequence[PublishedTable]) -> Iterator[OperatorError]:

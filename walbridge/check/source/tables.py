@@ -12,12 +12,7 @@ from walbridge.check.source.publication import PublicationFacts, count_of_tables
 from walbridge.producer.guards.unfit.foreign_rows import foreign_row_faults
 from walbridge.producer.guards.unfit.named_objects import named_object_faults
 from walbridge.producer.guards.unfit.publication_faults import brittle_lists
-from walbridge.producer.guards.unfit.replica_identity import (
-    filter_faults,
-    null_faults,
-    partition_faults,
-    publication_faults,
-)
+from walbridge.producer.guards.unfit.replica_identity import definite_faults, filter_faults
 from walbridge.producer.kafka.topic_specs import event_topics_of_no_table
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection
@@ -137,11 +132,7 @@ def _unfit_identities(
     connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]
 ) -> Iterator[Finding]:
     """What the producer refuses at its start, unless it is set to leave such a table when it happens."""
-    for fault in chain(
-        publication_faults(settings, tables),
-        null_faults(connection, tables),
-        partition_faults(connection, settings, tables),
-    ):
+    for fault in definite_faults(connection, settings, tables):
         yield refused(AREA, fault)
     for fault in filter_faults(connection, settings, tables):
         stops = settings.producer.on_unknown_value == "refuse"
