@@ -21,10 +21,9 @@ class AnnouncedTables:
         self._announced: set[int] = set()
         self._refused: dict[int, UnfitTable] = {}
         """Why tables cannot be followed as they were announced last; used at their next change."""
-        self._behind: dict[int, tuple[Relation, Relation]] = {}
-        """By root: its Relation and that of a followed table which came right behind it. If a row of the root comes
+        self._maybe_partitions: dict[int, tuple[Relation, Relation]] = {}
+        """By root: its Relation and that of a followed table which came right after it. If a row of the root comes
         next, it is of this one, which is its partition by then; a TRUNCATE is of both."""
-        self._last: Relation | None = None
 
     def receive(self, relation: Relation) -> None:
         """Install a version of a table, which the next change needs."""
@@ -43,15 +42,14 @@ class AnnouncedTables:
         if is_ddl_table(relation.namespace, relation.name):
             return
         self._watch.stream_facts.note_relation(relation.relation_id)
-        before, self._last = self._last, relation
-        root = self._followed.root_of(relation.relation_id)
-        if root is None or before is None:
+        root = self._followed.root_of(relation)
+        if root is None:
             return
-        self._announced.add(root)
+        self._announced.add(root.relation_id)
         if relation.relation_id in self._followed:
-            self._behind[root] = before, relation
+            self._maybe_partitions[root.relation_id] = root, relation
         else:
-            self._note_partition(before, relation)
+            self._note_partition(root, relation)
 
     def _note_partition(self, root: Relation, partition: Relation) -> None:
         self._watch.stream_facts.note_partition_change(partition.relation_id, root.relation_id)
@@ -60,16 +58,16 @@ class AnnouncedTables:
             self._watch.doubts.add({root.relation_id: fault})
 
     def note_truncate(self) -> None:
-        """A TRUNCATE comes: its tables were announced one behind the other, without being partitions."""
-        self._behind.clear()
+        """A TRUNCATE comes: its tables were announced one after the other, without being partitions."""
+        self._maybe_partitions.clear()
 
     def take_announced(self, relation_id: int) -> bool:
-        """Whether the table was announced since its last change, which is a row behind any TRUNCATE; true only once for
-        each announcement."""
+        """Whether the table was announced since its last change; true only once for each announcement. The change that
+        asks is a row, or comes after ``note_truncate``."""
         if relation_id not in self._announced:
             return False
         self._announced.discard(relation_id)
-        if (announced := self._behind.pop(relation_id, None)) is not None:
+        if (announced := self._maybe_partitions.pop(relation_id, None)) is not None:
             self._note_partition(*announced)
         return True
 

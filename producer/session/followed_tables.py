@@ -25,25 +25,25 @@ class FollowedTables:
         self._relation_ids = frozenset(relation_ids)
         self._told: dict[int, Lsn] = {}
         """By table: the commit LSN of the transaction that brought its newest version."""
-        self._announced: tuple[int, tuple[Lsn, int] | None] = 0, None
-        """The id of the last Relation, and the place of the change after it (``next_change_place``)."""
+        self._last: tuple[Relation | None, tuple[Lsn, int] | None] = None, None
+        """The last Relation, and the place of the change after it (``next_change_place``)."""
 
     def __contains__(self, relation_id: int) -> bool:
         return relation_id in self._relation_ids
 
-    def root_of(self, relation_id: int) -> int | None:
-        """The root of the relation that was announced just now, if that is a partition of a followed table.
+    def root_of(self, relation: Relation) -> Relation | None:
+        """The Relation of the root of the one that was announced just now, if that is a partition of a followed table.
 
         The server announces a partition that is published through its root right after that, before the same change.
         So it does with the tables of a TRUNCATE. The root's next change goes the general way.
         """
-        at, (before, before_at) = self._transactions.next_change_place, self._announced
-        self._announced = relation_id, at
-        if at is None or at != before_at or before not in self._relation_ids:
+        at, (before, before_at) = self._transactions.next_change_place, self._last
+        self._last = relation, at
+        if before is None or at is None or at != before_at or before.relation_id not in self:
             return None
-        if not any(each.table.is_root for each in self._tables.versions.newest([before])):
+        if not any(each.table.is_root for each in self._tables.versions.newest([before.relation_id])):
             return None
-        self._fast_path.forget(before)
+        self._fast_path.forget(before.relation_id)
         return before
 
     def install(self, relation: Relation) -> None:

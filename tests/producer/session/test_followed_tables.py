@@ -36,7 +36,8 @@ class Session:
 
     def roots(self, *announced: int) -> list[int | None]:
         """What is told of Relations that come one behind the other."""
-        return [self.followed.root_of(each) for each in announced]
+        found = [self.followed.root_of(Relation(each, "public", "t", "d", ())) for each in announced]
+        return [None if root is None else root.relation_id for root in found]
 
 
 def _record(relation_id: int) -> Any:
