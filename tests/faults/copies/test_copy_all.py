@@ -206,14 +206,12 @@ UNDECODABLE = {
 }
 
 
-@pytest.mark.parametrize(
-    "case", [in_soak(case) if name[:6] == "filter" else case for name, case in UNDECODABLE.items()], ids=UNDECODABLE
-)
+@pytest.mark.parametrize("name", others_in_soak(UNDECODABLE, ["columns that differ between publications"]))
 def test_change_that_postgres_cannot_decode_is_left_behind_by_a_copy_of_all_tables(
-    producer: ProducerUnderTest, case: tuple[str, str, str, str, str]
+    producer: ProducerUnderTest, name: str
 ) -> None:
     """I7: each session ends there, and none may take the request for its own before it does."""
-    published, change, what, first, mend = case
+    published, change, what, first, mend = UNDECODABLE[name]
     execute = producer.database.execute
     execute("CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE u (id int PRIMARY KEY)")
     execute("ALTER TABLE t REPLICA IDENTITY FULL; INSERT INTO t VALUES (1, 5)")
