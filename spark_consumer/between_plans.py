@@ -97,12 +97,12 @@ class BetweenPlans:
             return
         ids, paths = {table.relation_id for table in plan.tables}, {table.path for table in plan.tables}
         is_in_conflict = build.relation_id in ids or build.path in paths
-        if is_in_conflict and not _has_ended_cancelled(build):
+        if is_in_conflict and not _cancel_and_wait(build):
             raise RetryableError(f"the copy that is written in {build.path} does not end, and a plan needs the folder")
 
     def close(self) -> None:
         """Cancel the copy in work, and wait for its end."""
-        if self._builds.running is not None and not _has_ended_cancelled(self._builds.running):
+        if self._builds.running is not None and not _cancel_and_wait(self._builds.running):
             log.warning("a copy that is written beside the plans does not end", path=self._builds.running.path)
 
     def _without_dropped(self, state: LakeState) -> LakeState:
@@ -243,7 +243,7 @@ class BetweenPlans:
         return build.path if entry is None else entry.qualified_name
 
 
-def _has_ended_cancelled(build: CopyBuild) -> bool:
+def _cancel_and_wait(build: CopyBuild) -> bool:
     """Cancel a build; whether it ended within ``CANCEL_S``."""
     until_s = time.monotonic() + CANCEL_S
     build.cancel()
