@@ -79,8 +79,9 @@ class FewRecords:
                 if record.partition_id in remaining and record.offset < remaining[record.partition_id][1]:
                     yield *record.partition_id, record.offset, record.key, record.value
                     _advance(remaining, record.partition_id, record.offset + 1)
-            if remaining == before:
-                self._advance_past_markers(remaining)
+            # A partition that brought records may have nothing but a marker left, for which the next poll would wait.
+            advanced = [each for each in remaining if remaining[each] != before[each]]
+            self._advance_past_markers(remaining, advanced or list(remaining))
             if remaining != before:
                 due = time.monotonic() + PATIENCE_S
                 if remaining and (done := before.keys() - remaining.keys()):
@@ -89,9 +90,9 @@ class FewRecords:
                 (topic, partition), (start, _) = next(iter(remaining.items()))
                 raise RetryableError(f"Kafka does not send {topic}[{partition}] from offset {start} on")
 
-    def _advance_past_markers(self, remaining: dict[PartitionId, Range]) -> None:
+    def _advance_past_markers(self, remaining: dict[PartitionId, Range], asked: Iterable[PartitionId]) -> None:
         """Take over the consumer's positions: it passes markers and aborted records without returning a record."""
-        for partition_id in list(remaining):
+        for partition_id in asked:
             _advance(remaining, partition_id, self._consumer.position(self._partitions[partition_id]))
 
     def _java_partitions(self, partition_ids: Iterable[PartitionId]) -> Any:

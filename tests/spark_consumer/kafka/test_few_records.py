@@ -22,7 +22,7 @@ from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.kafka import few_records, kafka_client
 from walbridge.spark_consumer.kafka.change_reader import LARGE_BYTES, _fetch
-from walbridge.spark_consumer.kafka.few_records import FewRecords, PolledRecords
+from walbridge.spark_consumer.kafka.few_records import FewRecords, Polled, PolledRecords
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.measures import sized, without_large
 from walbridge.spark_consumer.kafka.ranges import SIZED_RECORD, Range
@@ -137,6 +137,20 @@ def test_records_that_go_while_they_are_read_are_never_passed_over(
 
     with pytest.raises(RetryableError, match="records went while they were read"):
         log.fetch_few({place: (0, end)}, ANY_SIZE)
+
+
+def test_no_poll_waits_for_a_marker_behind_the_last_record() -> None:
+    """Such a poll would bring nothing, and a plan would wait for it."""
+    consumer, polled = MagicMock(), MagicMock()
+    polled.read.side_effect = [[Polled(("t", 0), 5, b"k", b"v")], []]
+    consumer.position.side_effect = lambda _: 5 + 2 * polled.read.call_count
+    few = FewRecords(MagicMock(), consumer, {("t", 0): MagicMock()}, MagicMock(), polled)
+
+    found = few.fetch({("t", 0): (5, 7)}, ANY_SIZE)
+
+    assert found is not None
+    assert found["offset"].to_pylist() == [5]
+    assert consumer.poll.call_count == 1
 
 
 def test_broker_that_sends_nothing_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
