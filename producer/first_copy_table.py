@@ -131,7 +131,7 @@ class TableOfCopy:
             self._rows += 1
             self._bytes += len(row)
             # The clock is asked now and then only; bytes always, since a row may have megabytes.
-            if (self._rows % 100 == 0 or out.batch.byte_count >= out.bytes_max) and out.is_full:
+            if (self._rows % 100 == 0 or out.batch.byte_count >= out.limits.bytes_max) and out.is_full:
                 self._end_batch()
                 out.open()
 

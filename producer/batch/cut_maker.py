@@ -131,7 +131,7 @@ class CutMaker:
         if not self._out.is_open:
             return
         end_lsn = self._out.batch.end_lsn
-        if end_lsn is None or self._look(end_lsn, may_wait=may_wait and self._out.may_stay_open):
+        if end_lsn is None or self._look(end_lsn, may_wait=may_wait and self._out.limits.may_wait(self._out.batch)):
             self.close_without_look()
 
     def close_without_look(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import structlog
 
+from walbridge.producer.batch.batch_limits import BatchLimits
 from walbridge.producer.batch.batch_report import report_batch
 from walbridge.producer.batch.progress import Batch, ProgressTracker, TableBatch
 from walbridge.producer.encoding.copied_rows import EncodedRow
@@ -33,13 +34,6 @@ from walbridge.schemas.topics import cuts_topic, progress_topic, transaction_top
 
 log = structlog.get_logger()
 
-BARRIERS_MAX = 12
-"""Barriers of one table at which a batch closes after its transaction: the job has 16 segments a plan."""
-BARRIERS_SPLIT = 14
-"""At so many the batch ends even inside a transaction."""
-CUT_TABLE_BYTES = 160
-"""Estimate of what one table adds to a cut, with its partition."""
-
 
 class OpenBatch:
     """Collects one Kafka transaction at a time."""
@@ -47,13 +41,13 @@ class OpenBatch:
     def __init__(
         self, settings: Settings, publisher: Publisher, metadata: MetadataWriter, tracker: ProgressTracker
     ) -> None:
-        self._limits = settings.producer
         self._cuts, self._progress = cuts_topic(settings.name), progress_topic(settings.name)
         self._transactions = transaction_topic(settings.name)
         self._settings = settings
         self._publisher, self._metadata = publisher, metadata
         self.tracker = tracker
         self.batch = Batch()
+        self.limits = BatchLimits(settings)
         self._writer: RecordWriter | None = None
         self._table = TableBatch(0, "")
         self.ts_ms = b""
@@ -65,13 +59,6 @@ class OpenBatch:
         """The most bytes of one record; a larger row is refused before any record of it is queued."""
         self.plain_limit = self.record_limit // 2
         """A value up to this size fits with any key, since it contains the key's columns."""
-        self.bytes_max = settings.producer.batch_bytes_max
-        self.age_max_s = settings.producer.transaction_timeout_ms / 4000
-        """A quarter of Kafka's transaction timeout: at this age the batch ends, even inside a transaction."""
-        self.split_rows = 0
-        """At this many rows, or ``split_bytes``, the batch ends inside the open transaction."""
-        self.split_bytes = 0
-        self._rows_before = self._dropped_before = 0
         self.is_open = False
         self.on_committed: Callable[[Batch, Cut, float], None] = lambda batch, cut, commit_s: None
         """Called once for each batch, with the seconds that closing it took."""
@@ -103,7 +90,7 @@ class OpenBatch:
         """
         for record in records:
             if record.size_bytes > self.record_limit:
-                raise row_too_large(writer.relation, record.value or b"", self._limits.row_bytes_max)
+                raise row_too_large(writer.relation, record.value or b"", self._settings.producer.row_bytes_max)
 
     def send(self, writer: RecordWriter, record: KafkaRecord) -> None:
         """Queue one row, or a tombstone, which is counted as one."""
@@ -202,51 +189,13 @@ class OpenBatch:
         self.batch.dropped[after.relation_id] = after
 
     def begin_transaction(self) -> None:
-        """Set the size at which this transaction is split. Only a transaction that itself adds as much as a whole batch
-        may hold is split, whatever the batch held before it."""
-        held = self.batch if self.is_open else Batch()
-        self._rows_before, self._dropped_before = held.row_count, len(held.dropped)
-        self.split_rows = held.row_count + self._limits.batch_rows_max
-        self.split_bytes = held.byte_count + self._limits.batch_bytes_max
-
-    @property
-    def is_split_due(self) -> bool:
-        """The open transaction is too large for one batch."""
-        batch = self.batch
-        return (
-            batch.row_count >= self.split_rows
-            or batch.byte_count >= self.split_bytes
-            or batch.barriers_max >= BARRIERS_SPLIT
-        )
-
-    @property
-    def holds_part_of_transaction(self) -> bool:
-        """Something in the batch came after the last whole transaction."""
-        return self.batch.row_count > self._rows_before or len(self.batch.dropped) > self._dropped_before
-
-    @property
-    def age_s(self) -> float:
-        """Since the batch was opened."""
-        return time.monotonic() - self.batch.opened_s
+        """The rows from here on are of another transaction of Postgres."""
+        self.limits.begin_transaction(self.batch if self.is_open else Batch())
 
     @property
     def is_full(self) -> bool:
-        """Whether a limit is reached, so that the batch ends at the next boundary between transactions."""
-        return self._reaches_limits(1) or self.age_s * 1000 >= self._limits.batch_ms_max
-
-    @property
-    def may_stay_open(self) -> bool:
-        """Whether a full batch may stay open for a moment: it holds less than twice the limits."""
-        return not self._reaches_limits(2) and self.age_s < self.age_max_s
-
-    def _reaches_limits(self, times: int) -> bool:
-        batch, limits = self.batch, self._limits
-        return (
-            batch.row_count >= limits.batch_rows_max * times
-            or batch.byte_count >= limits.batch_bytes_max * times
-            or batch.barriers_max >= BARRIERS_MAX
-            or len(batch.tables) * CUT_TABLE_BYTES >= limits.cut_bytes_max
-        )
+        """Whether the batch ends at the next boundary between transactions."""
+        return self.limits.is_full(self.batch)
 
     def close(self, split: Split | None) -> None:
         """Commit what is open; inside a transaction, ``split`` says how far it went."""

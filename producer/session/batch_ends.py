@@ -5,6 +5,7 @@ In: the open batch and the open transaction. Out: a batch that is closed, or spl
 
 from collections.abc import Callable
 
+from walbridge.producer.batch.batch_limits import age_s
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.session.transactions.transaction import TransactionTracker
@@ -43,22 +44,22 @@ class BatchEnds:
     def end_if_stalled(self, age_max_s: float) -> None:
         """Inside a transaction that brings no rows to publish: end the batch, since Kafka would abort one that waits
         for the transaction's end."""
-        out = self._out
-        if not out.is_open or not (out.is_full or out.age_s >= age_max_s):
+        out, limits = self._out, self._out.limits
+        if not out.is_open or not (out.is_full or age_s(out.batch) >= age_max_s):
             return
         if (
-            not out.holds_part_of_transaction or not self._transactions.has_changes
+            not limits.is_in_transaction(out.batch) or not self._transactions.has_changes
         ):  # what it holds may be messages of no transaction
             # Else a complete cut would make progress forget how far the split transaction went.
             if out.tracker.progress.split is None:
                 self._cuts.close(may_wait=True)
                 out.begin_transaction()
-        elif self._transactions.publishes and out.age_s >= min(age_max_s, out.age_max_s):
+        elif self._transactions.publishes and age_s(out.batch) >= min(age_max_s, limits.age_max_s):
             self.split()
 
     def split_if_due(self) -> None:
         """Inside a transaction, after one of its changes: split it if it is too large for the batch."""
-        if self._out.is_split_due:
+        if self._out.limits.is_split_due(self._out.batch):
             self.split()
 
     def split(self) -> None:

@@ -32,13 +32,14 @@ class Session:
 
     def __init__(self, parts: SessionParts) -> None:
         self._stream, self._tables, self._out = parts.stream, parts.tables, parts.out
+        self._limits = parts.out.limits
         self._decoders, self._transactions, self._fast_path = parts.decoders, parts.transactions, parts.fast_path
         self._pending, self._replay, self._announced = parts.pending, parts.replay, parts.announced
         self._changes, self._ddl, self._messages = parts.changes, parts.ddl, parts.messages
         self._cuts, self._ends, self._boundaries = parts.cuts, parts.ends, parts.boundaries
         self._keepalives, self._copies = parts.keepalives, parts.copies
         self._read: Callable[[], bytes | None] = parts.stream.read
-        self._wait_s = min(WAIT_S, parts.settings.producer.idle_cut_interval_ms / 1000, self._out.age_max_s)
+        self._wait_s = min(WAIT_S, parts.settings.producer.idle_cut_interval_ms / 1000, self._limits.age_max_s)
 
     def run(self, should_stop: Callable[[], bool]) -> None:
         """Follow the stream until asked to stop, then return at the next batch boundary.
@@ -60,7 +61,7 @@ class Session:
                     return
                 self._step_copies()
             else:
-                self._ends.end_if_stalled(PATIENCE_S if should_stop() else self._out.age_max_s)
+                self._ends.end_if_stalled(PATIENCE_S if should_stop() else self._limits.age_max_s)
             self._stream.wait(self._wait_s if self._copies is None else min(self._wait_s, self._copies.pause_s))
 
     def receive(self, data: bytes) -> None:
@@ -70,8 +71,8 @@ class Session:
             return
         # First, since nearly every frame goes this way: inside a published transaction no block can be open.
         if self._transactions.publishes and self._fast_path.publish(data):
-            out = self._out
-            if out.batch.row_count >= out.split_rows or out.batch.byte_count >= out.split_bytes:
+            batch, limits = self._out.batch, self._limits
+            if batch.row_count >= limits.split_rows or batch.byte_count >= limits.split_bytes:
                 self._ends.split()
             return
         if self._pending.take_frame is not None:
@@ -95,7 +96,7 @@ class Session:
         if change is None:
             if len(self._transactions.unhashed) >= UNPUBLISHED_MAX:  # no batch closes, which would free them
                 self._transactions.hash_bodies()
-                self._ends.end_if_stalled(self._out.age_max_s)
+                self._ends.end_if_stalled(self._limits.age_max_s)
             return
         self._out.open()
         self._changes.publish(change, transaction)

@@ -29,6 +29,7 @@ from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
 
 _MODULES = (
+    "walbridge.producer.batch.batch_limits",
     "walbridge.producer.batch.batch_report",
     "walbridge.producer.batch.open_batch",
     "walbridge.producer.batch.cut_maker",

@@ -311,7 +311,7 @@ def test_batch_waits_no_longer_than_kafka_does(monkeypatch: pytest.MonkeyPatch) 
     cuts = Cuts()
     cuts.fill()
     cuts.kept_watch.awaits = True
-    monkeypatch.setattr(cuts.out, "age_max_s", 0.0)
+    monkeypatch.setattr(cuts.out.limits, "age_max_s", 0.0)
     cuts.maker.close(may_wait=True)
     assert not cuts.out.is_open
 

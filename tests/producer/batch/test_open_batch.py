@@ -5,23 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.producer.avro_reader import record_of
-from tests.producer.kept import SETTINGS, Kept
+from tests.producer.kept import Kept
 from tests.producer.written_record import KEYED, Written
 from walbridge.producer.encoding.kafka_record import KafkaRecord
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.kafka.kafka_transaction import BatchAborted
 from walbridge.schemas.control.cut import Barrier, Cut, TableChanges
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.settings import Settings
-from walbridge.schemas.settings_sections import Producer
 
 RECORD = KafkaRecord(b"key", b"value")
-
-
-def limited(**limits: int) -> Settings:
-    """Far from every other limit."""
-    far = {"batch_rows_max": 10**9, "batch_bytes_max": 10**12, "batch_ms_max": 10**9, "cut_bytes_max": 10**9}
-    return Settings(name=SETTINGS.name, producer=Producer(**(far | limits)))  # type: ignore[arg-type]
 
 
 def writer() -> RecordWriter:
@@ -146,39 +138,3 @@ def test_origin_of_a_transaction_is_that_of_its_plain_rows_and_of_no_later_ones(
 
     assert {op: rest[:2] for op, rest in told.items()} == dict.fromkeys("cur", b"\x02\x10")
     assert kept.out.plain_tails == before
-
-
-def test_batch_without_rows_and_time_is_not_full() -> None:
-    kept = Kept(limited())
-    kept.out.open()
-
-    assert not kept.out.is_full
-
-
-@pytest.mark.parametrize(
-    ("limits", "rows", "barriers"),
-    [({"batch_rows_max": 2}, 2, 0), ({"batch_bytes_max": 1024}, 205, 0), ({}, 0, 12), ({"batch_ms_max": 1}, 0, 0)],
-    ids=["rows", "bytes", "barriers of one table", "time"],
-)
-def test_batch_is_full_at_its_limit_and_not_before(limits: dict[str, int], rows: int, barriers: int) -> None:
-    """I9: the job has a bounded number of segments a plan, and bounded memory."""
-    kept, to = Kept(limited(**limits)), writer()
-    kept.out.open()
-    for n in range(rows + barriers):
-        assert not kept.out.is_full
-        if n < rows:
-            kept.out.send(to, RECORD)
-        else:
-            kept.out.add_barrier(to, "truncate", Position(Lsn(5), n))
-    kept.out.batch.opened_s -= 0.001
-
-    assert kept.out.is_full
-
-
-def test_batch_of_many_tables_is_full_before_its_cut_is_too_large() -> None:
-    """I9: a cut is one record."""
-    kept = Kept(limited(cut_bytes_max=10_000))
-    kept.out.open()
-    counts = [n for n in range(64) if kept.out.is_full or kept.out.batch.table(n, "t") is None]
-
-    assert counts == [63]

@@ -9,7 +9,7 @@ import pytest
 from tests.producer.kept import ITEMS, ORDERS
 from tests.producer.kept_session import BEGIN, COMMIT, Streamed, insert, streamed
 from tests.producer.pgoutput.encoder import tuple_data
-from walbridge.producer.batch.open_batch import BARRIERS_SPLIT
+from walbridge.producer.batch.batch_limits import BARRIERS_SPLIT
 from walbridge.producer.guards.doubts.new_labels import NewLabels
 from walbridge.producer.pgoutput.messages import (
     Begin,
