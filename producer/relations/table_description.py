@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
-from walbridge.producer.relations.column_matching import column_numbers, described_columns
+from walbridge.producer.relations.column_matching import column_numbers
 from walbridge.producer.relations.columns.catalogue_key import catalogue_key
+from walbridge.producer.relations.columns.known_columns import described_columns
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import BUILTIN_NAMES, FIRST_USER_OID, TypeFacts, column_type, domain_base
 from walbridge.schemas.table_schema import Column, TableSchema

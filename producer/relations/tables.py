@@ -23,7 +23,7 @@ from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.postgres.publications.combined_publications import archived_operations
 from walbridge.producer.relations.binary_support import refuse_unreadable, type_readers
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
-from walbridge.producer.relations.column_matching import IN_LOOKS, refuse_uncertain, retyped_columns, uncertain_columns
+from walbridge.producer.relations.columns.uncertain_columns import AT_RELATION, IN_LOOKS, refuse_uncertain
 from walbridge.producer.relations.late_publications import LatePublications
 from walbridge.producer.relations.partition_sessions import PartitionSessions
 from walbridge.producer.relations.publication_sessions import PublicationSessions
@@ -132,7 +132,7 @@ class Tables:
         facts, types = self._facts.of(relation, xid, copied)
         called = self._names.receive(relation)
         versions = self._cache.versions_of(relation.relation_id)
-        refuse_uncertain(called, facts, versions, (uncertain_columns, retyped_columns, *IN_LOOKS))
+        refuse_uncertain(called, facts, versions, AT_RELATION)
         record = self._record(called, facts, types)
         self._writer_for(record)
 

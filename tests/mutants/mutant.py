@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import FunctionType
 from typing import Any
 
@@ -36,18 +37,25 @@ class Mutant:
 @contextmanager
 def made(mutant: Mutant) -> Iterator[None]:
     """The mistake is in the code."""
-    function = mutant.function.fget if isinstance(mutant.function, property) else mutant.function
+    function = _behind(mutant.function)
     assert isinstance(function, FunctionType)
     source = textwrap.dedent(inspect.getsource(function))
     assert source.count(mutant.text) == 1, f"{function.__qualname__} holds {mutant.text!r} not exactly once"
     scope: dict[str, Any] = {}
     exec(compile(source.replace(mutant.text, mutant.mistake), "<mutant>", "exec"), function.__globals__, scope)
     compiled = scope[function.__name__]
-    saved, function.__code__ = function.__code__, getattr(compiled, "fget", compiled).__code__
+    saved, function.__code__ = function.__code__, _behind(compiled).__code__
     try:
         yield
     finally:
         function.__code__ = saved
+
+
+def _behind(function: Any) -> Any:
+    """The function behind a property."""
+    if isinstance(function, property):
+        return function.fget
+    return function.func if isinstance(function, cached_property) else function
 
 
 @dataclass(frozen=True)

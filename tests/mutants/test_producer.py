@@ -69,7 +69,8 @@ from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.postgres.table_reads import pieces, snapshot
 from walbridge.producer.relations import column_matching, table_description
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
-from walbridge.producer.relations.columns import catalogue_key, number_ranges
+from walbridge.producer.relations.columns import catalogue_key, number_ranges, uncertain_columns
+from walbridge.producer.relations.columns.known_columns import KnownColumns
 from walbridge.producer.relations.recorded_versions import RecordedVersions
 from walbridge.producer.relations.relation_cache import RelationCache
 from walbridge.producer.relations.table_topics import TableTopics
@@ -172,7 +173,7 @@ NOTICED = {
         partial(test_snapshot.test_rows_do_not_count_where_the_name_is_another_tables_before_or_behind_them, 2),
     ),
     "older rows have no value in a column that came with one and is gone": Noticed(
-        Mutant(column_matching.unfilled_columns, "number in gone or ", ""),
+        Mutant(uncertain_columns.unfilled_columns, "number in gone or ", ""),
         partial(
             test_column_numbers.test_column_of_which_nobody_can_tell_what_older_rows_have_is_uncertain,
             ("a", "b", "c"),
@@ -203,16 +204,18 @@ NOTICED = {
         test_column_matching.test_half_of_a_primary_key_is_no_key,
     ),
     "the order of numbers is not checked": Noticed(
-        Mutant(column_matching.column_numbers, "_possible(now, facts) == now and ", ""),
+        Mutant(column_matching.numbers_of, "_possible(now, known.facts) == now and ", ""),
         test_column_matching.test_numbers_that_contradict_the_order_are_not_taken_over_recorded_ones,
     ),
     "numbers by order contradict the catalogue": Noticed(
-        Mutant(column_matching._ranges, "others and kept <= by_name", "False"),
+        Mutant(KnownColumns.ranges, "by_name - self.candidates - self._generated and self.kept <= by_name", "False"),
         test_column_matching.test_column_that_is_published_later_than_others_has_its_own_number,
     ),
     "names count before the order of numbers": Noticed(
         Mutant(
-            column_matching.column_numbers, "_possible(by_name, facts) if by_order is None else by_order", "by_name"
+            column_matching.numbers_of,
+            "return _possible(by_name, known.facts) if by_order is None else by_order\n",
+            "return by_name\n",
         ),
         partial(
             test_column_numbers.test_number_is_the_columns_own_though_its_name_is_another_ones_by_now,

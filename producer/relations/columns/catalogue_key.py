@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.postgres.facts import TableFacts
-from walbridge.producer.relations.column_matching import Numbers, version_with_same_columns
+from walbridge.producer.relations.columns.known_columns import Numbers, version_with_same_columns
 from walbridge.schemas.control.metadata_record import RelationRecord
 
 

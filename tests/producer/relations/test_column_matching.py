@@ -10,13 +10,13 @@ import pytest
 from tests.producer.kept import INT4, ORDERS
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
-from walbridge.producer.relations.column_matching import (
-    column_numbers,
+from walbridge.producer.relations.column_matching import column_numbers
+from walbridge.producer.relations.columns.catalogue_key import catalogue_key
+from walbridge.producer.relations.columns.uncertain_columns import (
     retyped_columns,
     uncertain_columns,
     unidentified_columns,
 )
-from walbridge.producer.relations.columns.catalogue_key import catalogue_key
 from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.producer.relations.table_description import describe
 from walbridge.schemas.control.metadata_record import RelationRecord

@@ -21,7 +21,7 @@ from tests.producer.relations.announcements import (
 from tests.schemas.strategies import ENUM_OID, USER_TYPES, numeric_typmod
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
-from walbridge.producer.relations.column_matching import uncertain_columns, unfilled_columns
+from walbridge.producer.relations.columns.uncertain_columns import uncertain_columns, unfilled_columns
 from walbridge.producer.relations.relation_cache import RelationCache
 from walbridge.producer.relations.table_description import describe
 from walbridge.schemas.control.metadata_record import RelationRecord
