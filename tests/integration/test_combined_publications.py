@@ -14,10 +14,9 @@ import pytest
 
 from tests.fix_postgres import Database, new_database
 from tests.integration.publication_draws import GENERATED, SCHEMA, draw
+from tests.integration.published_rows import replayed, selected, sends_rows, sent
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.guards.unfit.publication_faults import combination_faults, unsent_operations
-from walbridge.producer.pgoutput.decoder import decode_message, decode_tuple
-from walbridge.producer.pgoutput.messages import Delete, Insert, Relation, Truncate, Update
 from walbridge.producer.postgres.catalog import published_tables
 from walbridge.producer.postgres.connection import SqlConnection as Connection
 from walbridge.producer.postgres.facts import PublishedTable
@@ -26,8 +25,6 @@ from walbridge.verify.source import snapshot
 from walbridge.verify.source_connection import connected
 
 DRAWS = int(os.environ.get("DRAWS", "15"))
-Rows = dict[tuple[str, ...], tuple[Any, ...]]
-Sent = tuple[Relation, Insert | Update | Delete | Truncate]
 
 
 @pytest.mark.parametrize("version", [15, 18])
@@ -66,22 +63,22 @@ def _compare(database: Database, connection: Connection, names: list[str], write
     try:
         for each in writes:
             connection.execute(each.encode())
-        failing = [each for each in tables if not have_one_list(each.memberships) and _sends_rows(each)]
+        failing = [each for each in tables if not have_one_list(each.memberships) and sends_rows(each)]
         words = f"{connection.execute('SELECT * FROM pg_publication').fetchall()} {tables}"
         if failing:
             with pytest.raises(psycopg.Error, match="cannot use different"):
-                _sent(connection, database.name, names)
+                sent(connection, database.name, names)
             return 0
         try:
-            sent = _sent(connection, database.name, names)
+            changes = sent(connection, database.name, names)
         except psycopg.Error as error:
             raise AssertionError(f"{error} {words}") from None
     finally:
         connection.execute("SELECT pg_drop_replication_slot(%s)", (database.name,))
     fit = [each for each in tables if not [*unsent_operations([each]), *combination_faults([each])]]
     for table in fit:
-        assert _replayed(sent.get(table.qualified_name, [])) == selected(connection, table), words
-    assert sent.keys() <= {table.qualified_name for table in tables}, words
+        assert replayed(changes.get(table.qualified_name, [])) == selected(connection, table), words
+    assert changes.keys() <= {table.qualified_name for table in tables}, words
     assert _verified(database, names, fit) == {each.relation_id: selected(connection, each).keys() for each in fit}
     return len(fit)
 
@@ -107,10 +104,6 @@ def taken(connection: Connection, writes: Iterable[str]) -> list[str]:
     return taken
 
 
-def _sends_rows(table: PublishedTable) -> bool:
-    return any({*member.operations} - {"truncate"} for member in table.memberships)
-
-
 def _verified(database: Database, names: list[str], tables: list[PublishedTable]) -> dict[int, KeysView[Any]]:
     """Keys of the rows that ``walbridge verify`` compares, of these tables."""
     wanted = {table.relation_id for table in tables}
@@ -122,65 +115,3 @@ def _verified(database: Database, names: list[str], tables: list[PublishedTable]
             oid: selected(connection, replace(each, row_filter=found[oid].row_filter)).keys()
             for oid, each in ((table.relation_id, table) for table in tables)
         }
-
-
-def selected(connection: Connection, table: PublishedTable, where: str | None = None) -> Rows:
-    columns = ", ".join(f"{name}::text" for name in table.column_names)
-    where = where or table.row_filter or "true"
-    query = f"SELECT id::text, a::text, {columns} FROM {table.quoted_name} WHERE {where}"
-    return {row[:2]: row[2:] for row in connection.execute(query.encode()).fetchall()}
-
-
-def _sent(connection: Connection, slot: str, names: list[str]) -> dict[str, list[Sent]]:
-    """Changes by table."""
-    query = (
-        "SELECT data FROM pg_logical_slot_get_binary_changes(%s, NULL, NULL, 'proto_version', '1', "
-        "'publication_names', %s)"
-    )
-    relations: dict[int, Relation] = {}
-    sent: dict[str, list[Sent]] = {}
-    for (data,) in connection.execute(query, (slot, ",".join(names))).fetchall():
-        message = decode_message(data)
-        if isinstance(message, Relation):
-            relations[message.relation_id] = message
-        elif isinstance(message, Truncate):
-            for each in message.relation_ids:
-                sent.setdefault(_name(relations[each]), []).append((relations[each], message))
-        elif isinstance(message, Insert | Update | Delete):
-            relation = relations[message.relation_id]
-            sent.setdefault(_name(relation), []).append((relation, message))
-    return sent
-
-
-def _replayed(changes: list[Sent]) -> Rows:
-    """What they leave, by key."""
-    rows: Rows = {}
-    for relation, change in changes:
-        if isinstance(change, Truncate):
-            rows.clear()
-        else:
-            _apply(rows, relation, change)
-    return rows
-
-
-def _apply(rows: Rows, relation: Relation, change: Insert | Update | Delete) -> None:
-    def key(data: bytes) -> tuple[str, ...]:
-        fields = dict(zip([column.name for column in relation.columns], _texts(data), strict=True))
-        return str(fields["id"]), str(fields["a"])
-
-    if isinstance(change, Insert):
-        assert key(change.new) not in rows, "a change came twice"
-        rows[key(change.new)] = _texts(change.new)
-        return
-    old = change.key or change.old or (change.new if isinstance(change, Update) else b"")
-    assert rows.pop(key(old), None) is not None, "a change of a row that was not sent"
-    if isinstance(change, Update):
-        rows[key(change.new)] = _texts(change.new)
-
-
-def _texts(data: bytes) -> tuple[str | None, ...]:
-    return tuple(field.decode() if isinstance(field, bytes) else None for field in decode_tuple(data))
-
-
-def _name(relation: Relation) -> str:
-    return f"{relation.namespace}.{relation.name}"
