@@ -41,7 +41,7 @@ help:
 	       'make fuzz    two million inputs for decoder, COPY, values and Avro' \
 	       'make fault   random kills under load, SEED=n for the same again' \
 	       'make bench   speed, in one run beside what it is measured against' \
-	       'make connect Kafka Connect keeps another database equal; SEED=n for the same changes' \
+	       'make connect Kafka Connect, and readers in Go, JavaScript and Python, end equal; SEED=n for the same changes' \
 	       'make wheels  each extra, installed from a wheel, does what it is for' \
 	       'make soak    large inputs in bounded memory; 400 random kills; connect; wheels' \
 	       'make dist    dist/walbridge.zip for spark-submit --py-files' \
@@ -94,7 +94,7 @@ bench: setup
 
 # Its jars (120 MB) are fetched the first time.
 connect: setup
-	FAULT_SEED=$(DRAWN) $(BIN)/pytest tests/connect -m '' -s $(ARGS)
+	FAULT_SEED=$(DRAWN) $(BIN)/pytest tests/connect tests/soak/test_strangers.py -m '' -s $(ARGS)
 
 # Environments of their own, two of them with Spark: 2 GB under the folder of temporary files.
 wheels: setup
