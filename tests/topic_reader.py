@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
@@ -47,7 +48,7 @@ class TopicReader:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
-                "fetch.wait.max.ms": 5,
+                "fetch.wait.max.ms": 10,
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
                 "error_cb": lambda error: None,
@@ -55,45 +56,69 @@ class TopicReader:
         )
         self._ends: dict[int, int] = {}
         self._by_place: dict[tuple[int, int], Message] = {}
-        self._assign()
+        self._next: dict[int, int] = {}
+        """By partition: the offset to read on from."""
+        self._is_assigned = False
 
-    def _assign(self) -> None:
-        found = self._consumer.list_topics(self.topic, timeout=READ_S).topics[self.topic]
-        self.partition_count = len(found.partitions) if found.error is None else 0
-        if self.partition_count:
-            self._consumer.assign([TopicPartition(self.topic, each, 0) for each in found.partitions])
+    @property
+    def partition_count(self) -> int:
+        return len(self._next)
 
     @property
     def exists(self) -> bool:
-        if not self.partition_count:
-            self._assign()
-        return self.partition_count > 0
+        if not self._next:
+            self._begin()
+        return bool(self._next)
+
+    def _begin(self) -> None:
+        """Read from the beginning again."""
+        found = self._consumer.list_topics(self.topic, timeout=READ_S).topics[self.topic]
+        self._next = dict.fromkeys(found.partitions if found.error is None else (), 0)
+
+    @contextmanager
+    def _fetching(self) -> Iterator[None]:
+        """Only now the broker is asked for records: behind the last one a reader asks for more without a pause."""
+        try:
+            yield
+        finally:
+            if self._is_assigned:
+                self._consumer.unassign()
+                self._is_assigned = False
+
+    def _poll(self) -> Message | None:
+        if not self._is_assigned:
+            self._consumer.assign([TopicPartition(self.topic, *place) for place in self._next.items()])
+            self._is_assigned = True
+        return self._consumer.poll(0.05)
 
     def read_until(self, done: Callable[[], bool], timeout_s: float = READ_S) -> None:
         """Poll until ``done``; stop when time is up, without a word: the caller judges."""
         deadline_s = time.monotonic() + timeout_s
-        while not done() and time.monotonic() < deadline_s:
-            if not self.exists:
-                time.sleep(0.05)
-                continue
-            message = self._consumer.poll(0.05)
-            if message is None:
-                continue
-            error = message.error()
-            if error is None:
-                self.messages.append(message)
-                self._by_place[message.partition() or 0, message.offset() or 0] = message
-            elif error.code() == KafkaError._PARTITION_EOF:
-                self._ends[message.partition() or 0] = message.offset() or 0
-            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                raise AssertionError(f"{self.topic} lost records: {error.str()}")
+        with self._fetching():
+            while not done() and time.monotonic() < deadline_s:
+                if not self.exists:
+                    time.sleep(0.05)
+                elif (message := self._poll()) is not None:
+                    self._take(message)
+
+    def _take(self, message: Message) -> None:
+        error = message.error()
+        partition, offset = message.partition() or 0, message.offset() or 0
+        if error is None:
+            self.messages.append(message)
+            self._by_place[partition, offset] = message
+            self._next[partition] = offset + 1
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self._ends[partition] = offset
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            raise AssertionError(f"{self.topic} lost records: {error.str()}")
 
     def read_to_end(self) -> list[Message]:
         """All that is visible now: from the beginning, each partition to its end."""
         self._ends.clear()
         self.messages.clear()
-        if self.exists:
-            self._assign()
+        self._begin()
+        if self._next:
             self.read_until(lambda: len(self._ends) == self.partition_count)
             assert len(self._ends) == self.partition_count, f"{self.topic} was not read to its end"
         return self.messages
