@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.fix_pipeline import PipelineUnderTest
 
 BIG = "(SELECT string_agg(md5(i::text || {salt}), '') FROM generate_series(1, 15700) i)"  # 500 kB, incompressible
@@ -92,6 +94,7 @@ def test_every_kind_of_change_under_every_identity_arrives_as_the_source_has_it(
     assert pipeline.contents("plain")[0]["v"] == "later"
 
 
+@pytest.mark.soak
 def test_columns_come_and_go_between_changes(pipeline: PipelineUnderTest) -> None:
     database = pipeline.database
     database.execute("CREATE TABLE t (id int PRIMARY KEY, a text, b int)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from confluent_kafka.admin import ResourceType
 
 from tests.fix_pipeline import PipelineUnderTest
@@ -9,6 +10,7 @@ from tests.integration.test_compacted_topics import AT_ONCE, admin, altered, go_
 from tests.wait import wait_until
 
 
+@pytest.mark.soak
 def test_table_whose_records_were_compacted_before_the_job_read_them_is_stale_until_it_equals_the_source_again(
     pipeline: PipelineUnderTest,
 ) -> None:

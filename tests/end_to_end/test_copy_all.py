@@ -70,6 +70,7 @@ def test_lake_keeps_its_tables_marked_stale_until_each_is_copied_after_a_lost_sl
     assert {(e.name, e.path) for e in before.tables} == {(e.name, e.path) for e in pipeline.published()[-1].tables}
 
 
+@pytest.mark.soak
 def test_tables_of_another_cluster_take_the_place_of_those_of_the_same_names(
     kafka: KafkaBroker, spark: SparkSession, pipeline_name: str, lake: Path, tmp_path: Path
 ) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from tests.faults.followed import settings_of, wait_until_current
 from tests.fix_pipeline import PipelineUnderTest
-from tests.in_soak import in_soak
 from walbridge.spark_consumer.read import tables_at
 from walbridge.tables.copy import copy
 
@@ -53,7 +52,8 @@ def test_lake_begins_empty_and_has_each_table_once_its_copy_is_whole(pipeline: P
     running.stop()
 
 
-@pytest.mark.parametrize(("point", "whole"), [in_soak("copy:rows:2", {}), ("copy:table:2", {"public.a": 350})])
+@pytest.mark.soak
+@pytest.mark.parametrize(("point", "whole"), [("copy:rows:2", {}), ("copy:table:2", {"public.a": 350})])
 def test_half_a_table_of_a_first_copy_in_one_snapshot_is_nobodys_once_the_next_is_beside_the_stream(
     pipeline: PipelineUnderTest, point: str, whole: dict[str, int]
 ) -> None:

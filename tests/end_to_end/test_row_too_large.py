@@ -6,7 +6,6 @@ import pytest
 
 from tests.faults.followed import settings_of
 from tests.fix_pipeline import PipelineUnderTest
-from tests.in_soak import in_soak
 from walbridge.tables.copy import copy
 
 LARGE = "repeat('x', 1000000)"
@@ -17,7 +16,8 @@ def states(pipeline: PipelineUnderTest) -> dict[str, str]:
     return {entry.name: entry.state for entry in pipeline.published()[-1].tables}
 
 
-@pytest.mark.parametrize("rows_max", [200, in_soak(20_000)], ids=["first copy of many cuts", "first copy of one cut"])
+@pytest.mark.soak
+@pytest.mark.parametrize("rows_max", [200, 20_000], ids=["first copy of many cuts", "first copy of one cut"])
 def test_table_of_a_row_that_is_too_large_is_not_current_until_it_is_copied(
     pipeline: PipelineUnderTest, rows_max: int
 ) -> None:

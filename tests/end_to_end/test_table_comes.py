@@ -59,6 +59,7 @@ def test_table_without_a_key_that_comes_is_in_the_lake_and_equal_once_it_is_copi
     pipeline.check_equal()
 
 
+@pytest.mark.soak
 def test_table_without_a_key_that_is_copied_again_has_each_row_once(pipeline: PipelineUnderTest) -> None:
     """And is not called current from where its changes wait until they are in the topic."""
     producer, execute = pipeline.producer, pipeline.database.execute

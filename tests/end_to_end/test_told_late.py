@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.fix_pipeline import PipelineUnderTest
 
 
@@ -26,6 +28,7 @@ def test_values_of_a_column_renamed_before_the_producer_was_told_of_it_are_kept(
     pipeline.check_equal()
 
 
+@pytest.mark.soak
 def test_type_renamed_or_dropped_before_the_producer_was_told_is_the_type_it_was(pipeline: PipelineUnderTest) -> None:
     """I7: neither changes a value, and a stop for it could not be got past."""
     producer, execute = pipeline.producer, pipeline.database.execute

@@ -70,6 +70,7 @@ def test_table_whose_topic_is_lost_is_stale_until_it_is_copied_and_the_others_go
     assert (entries(pipeline)["u"].path, entries(pipeline)["u"].topic) == (before.path, f"{topic}_2")
 
 
+@pytest.mark.soak
 def test_lake_that_begins_after_a_topic_was_lost_gets_the_copy_that_came_instead(pipeline: PipelineUnderTest) -> None:
     """Nobody can have what was in it."""
     running = published_of(pipeline, read=False)

@@ -75,6 +75,7 @@ def test_lake_keeps_its_tables_until_each_is_copied_after_a_topic_of_all_was_los
     pipeline.check_equal()
 
 
+@pytest.mark.soak
 def test_pipeline_whose_progress_was_lost_begins_with_a_copy_in_the_same_lake(pipeline: PipelineUnderTest) -> None:
     begin(pipeline)
     before = pipeline.published()[-1]
@@ -86,6 +87,7 @@ def test_pipeline_whose_progress_was_lost_begins_with_a_copy_in_the_same_lake(pi
     check_copied_into_the_same_lake(pipeline, before)
 
 
+@pytest.mark.soak
 def test_lake_that_cannot_go_on_though_the_stream_can_gets_a_new_epoch(pipeline: PipelineUnderTest) -> None:
     """Somebody else wrote a cut: the producer knows nothing of that, and goes on."""
     begin(pipeline)

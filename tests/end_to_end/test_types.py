@@ -20,7 +20,7 @@ from walbridge.embedded.postgres import PostgresServer
 from walbridge.spark_consumer.kafka import change_reader
 from walbridge.spark_consumer.kafka.slices import Volume
 
-ROWS, SOAK_ROWS = 100, 800
+ROWS, SOAK_ROWS = 40, 800
 """Random ones, of the copy and of the stream; those with edge values come beside."""
 
 
@@ -59,6 +59,7 @@ def test_every_type_in_delta_is_what_select_says(
     assert len(pipeline.contents("every_type")) == 2 * (len(edges) + count)
 
 
+@pytest.mark.soak
 def test_rows_from_before_a_column_of_any_type_have_its_value(pipeline: PipelineUnderTest) -> None:
     """I8, without a copy. There is no key, so an old row of a change must equal what the lake holds."""
     database = pipeline.database
@@ -145,6 +146,7 @@ def test_type_that_is_altered_without_a_rewrite_keeps_its_values_without_a_copy(
     assert "table is stale" not in running.log
 
 
+@pytest.mark.soak
 def test_what_a_type_cannot_hold_is_kept_as_postgres_text_beside_a_null(pipeline: PipelineUnderTest) -> None:
     database = pipeline.database
     database.execute("CREATE TABLE t (id int PRIMARY KEY, n numeric(5,2), d date, at timestamptz, a int[])")
@@ -178,6 +180,7 @@ ALTER TABLE long ALTER h SET STORAGE EXTERNAL, ALTER v SET STORAGE EXTERNAL;
 LONG = "hstore(array_agg(x), array_agg(nullif(x, '7'))), (SELECT array_agg(y) FROM generate_series(1, 2000) y)::vector"
 
 
+@pytest.mark.soak
 def test_maps_vectors_and_domains_are_followed_as_keys_as_rows_without_one_and_when_unchanged(
     pipeline: PipelineUnderTest,
 ) -> None:

@@ -91,6 +91,7 @@ def test_a_table_is_copied_while_the_others_are_published(
     assert rows(spark, lake, "items") == [(1, "one", 10), (2, "two", 2), (3, "six", 6), (5, "five", 51)]
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("by_spark")
 def test_a_table_that_is_copied_again_is_fed_until_its_copy_takes_its_place(
     spark: SparkSession, writer: ContractWriter, items: RelationRecord, run: Run, lake: Path

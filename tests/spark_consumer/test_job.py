@@ -43,6 +43,7 @@ def test_copy_and_changes_are_published_at_the_lsn_of_their_cut(
     assert newest(lake).end_lsn == last.end_lsn
 
 
+@pytest.mark.soak
 def test_a_transaction_over_two_tables_is_seen_whole_at_every_published_cut(
     spark: SparkSession, writer: ContractWriter, accounts: RelationRecord, history: RelationRecord, run: Run, lake: Path
 ) -> None:
@@ -85,6 +86,7 @@ def test_an_idle_cut_moves_the_published_lsn_without_a_plan(
     assert [entry.name for entry in newest(lake).tables] == ["history"]
 
 
+@pytest.mark.soak
 def test_a_table_that_left_the_publication_is_stale_and_the_others_are_published(
     spark: SparkSession, writer: ContractWriter, accounts: RelationRecord, history: RelationRecord, run: Run, lake: Path
 ) -> None:
@@ -127,6 +129,7 @@ def test_trouble_that_is_found_inside_of_a_split_transaction_has_a_copy_asked_fo
     assert asked == [other.table.relation_id]
 
 
+@pytest.mark.soak
 def test_rows_beyond_one_plan_are_applied_in_several(
     spark: SparkSession, writer: ContractWriter, history: RelationRecord, run: Run, lake: Path
 ) -> None:

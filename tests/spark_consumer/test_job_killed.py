@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import ContractWriter, Event
@@ -15,6 +16,7 @@ from tests.spark_consumer.accounts import Run, newest, rows
 from walbridge.schemas.control.metadata_record import RelationRecord
 
 
+@pytest.mark.soak
 def test_a_rewound_checkpoint_changes_nothing(
     spark: SparkSession, writer: ContractWriter, history: RelationRecord, run: Run, lake: Path, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.read import tables_at
 
 
+@pytest.mark.soak
 def test_changes_of_a_table_that_the_new_epoch_did_not_copy_leave_that_table(
     writer: ContractWriter, accounts: RelationRecord, history: RelationRecord, run: Run, lake: Path
 ) -> None:
@@ -37,6 +38,7 @@ def test_changes_of_a_table_that_the_new_epoch_did_not_copy_leave_that_table(
     assert (found["history"][0], "holds no copy" in (found["history"][1] or "")) == ("stale", True)
 
 
+@pytest.mark.soak
 def test_a_cut_that_counts_wrongly_stops_the_job_before_it_is_applied(
     writer: ContractWriter, history: RelationRecord, run: Run, lake: Path
 ) -> None:
@@ -121,6 +123,7 @@ def test_table_of_whose_schema_there_is_no_record_is_left_and_the_others_go_on(
     assert "start walbridge produce again" in (entry.why or "")
 
 
+@pytest.mark.soak
 def test_a_table_without_a_key_that_loses_a_row_it_does_not_hold_is_stale_until_it_is_copied(
     spark: SparkSession, writer: ContractWriter, history: RelationRecord, run: Run, lake: Path
 ) -> None:

@@ -10,6 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
+from tests.in_soak import in_soak
 from walbridge.lake import tables_at
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.setting_checks.lake_path import refuse_misread
@@ -65,7 +66,7 @@ def test_readers_and_a_folder_that_the_path_is_relative_to_are_refused_in_words(
         tables_at("lake")
 
 
-@pytest.mark.parametrize("before", ["", "file://"])
+@pytest.mark.parametrize("before", ["", in_soak("file://")])
 def test_spark_and_delta_rs_read_a_path_that_is_not_refused_alike(
     spark: SparkSession, tmp_path: Path, before: str
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import Event
-from tests.in_soak import others_in_soak
+from tests.in_soak import in_soak, others_in_soak
 from tests.spark_consumer.events import Log, column, relation, values_of
 from tests.spark_consumer.fold.folded_events import ITEMS, VALUES, logged, schema_of
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -123,7 +123,9 @@ def test_driver_and_spark_fold_events_to_the_same_rows(spark: SparkSession, seed
     assert len(ours) > 50
 
 
-@pytest.mark.parametrize(("value_bytes_max", "of"), [(0, ITEMS), (100, ITEMS), (2**10, ITEMS), (100, IN_JSON)])
+@pytest.mark.parametrize(
+    ("value_bytes_max", "of"), [(0, ITEMS), in_soak(100, ITEMS), in_soak(2**10, ITEMS), (100, IN_JSON)]
+)
 def test_rows_are_the_same_though_large_values_are_set_aside(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, value_bytes_max: int, of: RelationRecord
 ) -> None:

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
+from tests.in_soak import in_soak
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -75,7 +76,9 @@ def written(writer: ContractWriter) -> tuple[RelationRecord, RelationRecord]:
     return keyed, keyless
 
 
-@pytest.mark.parametrize("fetch_bytes", [1, 2_000, 2**17], ids=["batch by batch", "some batches", "all at once"])
+@pytest.mark.parametrize(
+    "fetch_bytes", [1, in_soak(2_000), 2**17], ids=["batch by batch", "some batches", "all at once"]
+)
 def test_any_ranges_are_read_as_spark_reads_them(
     log: KafkaLog, writer: ContractWriter, fetch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
