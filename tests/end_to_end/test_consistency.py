@@ -36,14 +36,14 @@ def test_twenty_tables_are_published_together(pipeline: PipelineUnderTest) -> No
 def test_a_transaction_larger_than_a_plan_is_published_whole(pipeline: PipelineUnderTest) -> None:
     """I8, I9: it crosses several Kafka transactions and several plans; no cut shows a part of it."""
     database = pipeline.database
-    pipeline.plan_rows_max = 3_000
-    pipeline.producer.settings = {"producer": {"batch_rows_max": 1_000}}
+    pipeline.plan_rows_max = 600
+    pipeline.producer.settings = {"producer": {"batch_rows_max": 200}}
     database.execute("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (0, 'first')")
     pipeline.producer.publish("t")
     pipeline.producer.start_streaming()
     pipeline.check_equal()
     with database.connect() as connection, connection.transaction():
-        connection.execute("INSERT INTO t SELECT i, 'v' || i FROM generate_series(1, 12000) i")
+        connection.execute("INSERT INTO t SELECT i, 'v' || i FROM generate_series(1, 2400) i")
         connection.execute("UPDATE t SET v = 'u' WHERE id % 3 = 0")
         connection.execute("DELETE FROM t WHERE id % 5 = 0")
     pipeline.check_equal()

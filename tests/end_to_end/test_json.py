@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.fix_pipeline import PipelineUnderTest
+from tests.in_soak import in_soak
+from walbridge.spark_consumer.kafka import change_reader
 from walbridge.spark_consumer.kafka.change_reader import LARGE_BYTES, LOCAL_FOLD_MAX
+from walbridge.spark_consumer.kafka.slices import Volume
 
 TABLES = """
 CREATE TABLE t (id int PRIMARY KEY, v text, n numeric, raw bytea);
@@ -16,8 +21,14 @@ INSERT INTO days VALUES ('infinity', 1, 'é"\\'), ('-infinity', 1, NULL), ('epoc
 """
 
 
-def test_lake_equals_the_source(pipeline: PipelineUnderTest) -> None:
+FEW = Volume(300, LOCAL_FOLD_MAX.bytes)
+"""Of one table, that the driver takes: with fewer Spark comes in sooner."""
+
+
+@pytest.mark.parametrize("taken", [FEW, in_soak(LOCAL_FOLD_MAX)], ids=["few", "many"])
+def test_lake_equals_the_source(pipeline: PipelineUnderTest, monkeypatch: pytest.MonkeyPatch, taken: Volume) -> None:
     """I5, I6, I8"""
+    monkeypatch.setattr(change_reader, "LOCAL_FOLD_MAX", taken)
     execute, producer = pipeline.database.execute, pipeline.producer
     execute(TABLES)
     producer.publish("t", "log", "days")
@@ -38,11 +49,9 @@ def test_lake_equals_the_source(pipeline: PipelineUnderTest) -> None:
 
     # Values out of line that an update and a change of the key leave alone, and more records than the driver takes.
     execute("UPDATE t SET n = 3 WHERE id = 1000; UPDATE t SET id = 1002 WHERE id = 1000")
-    execute(
-        f"INSERT INTO t SELECT i, 'many', i, i::text::bytea FROM generate_series(2000, {2000 + LOCAL_FOLD_MAX.rows}) i"
-    )
+    execute(f"INSERT INTO t SELECT i, 'many', i, i::text::bytea FROM generate_series(2000, {2000 + taken.rows}) i")
     execute("UPDATE t SET p = id WHERE id > 2000; DELETE FROM t WHERE id > 2000 AND id % 2 = 0")
-    execute(f"INSERT INTO log SELECT 'many' || i % 7, NULL FROM generate_series(1, {LOCAL_FOLD_MAX.rows}) i")
+    execute(f"INSERT INTO log SELECT 'many' || i % 7, NULL FROM generate_series(1, {taken.rows + 1}) i")
     execute("DELETE FROM log WHERE v = 'many3'")
     pipeline.check_equal()
     execute("TRUNCATE log, days; INSERT INTO log VALUES ('after', 'epoch')")

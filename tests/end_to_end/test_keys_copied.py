@@ -31,6 +31,7 @@ def written(path: Path, *lines: str) -> Path:
     return path
 
 
+@pytest.mark.soak
 def test_rows_of_listed_keys_are_read_again_while_the_table_is_written(
     pipeline: PipelineUnderTest, tmp_path: Path
 ) -> None:
@@ -64,13 +65,14 @@ def test_rows_of_listed_keys_are_read_again_while_the_table_is_written(
 def test_lake_that_differs_from_the_source_is_mended_by_the_keys_that_differ(
     pipeline: PipelineUnderTest, tmp_path: Path
 ) -> None:
-    """Rows that nobody tells of, of several key columns: one is changed, one is missing, one is left over."""
+    """Rows that nobody tells of, of several key columns: one is changed, one is missing, one is left over. A kill on
+    the way changes nothing."""
     producer, execute = pipeline.producer, pipeline.database.execute
     execute("CREATE TABLE t (a int, b text, v int, PRIMARY KEY (b, a))")
     execute("INSERT INTO t SELECT i, 'b, \"' || i, i FROM generate_series(1, 20) i")
     producer.publish("t")
     producer.settings["postgres"] = {"origin": "none"}
-    producer.start_streaming()
+    running = producer.start_streaming()
     pipeline.check_equal()
     untold(
         pipeline.database,
@@ -83,6 +85,10 @@ def test_lake_that_differs_from_the_source_is_mended_by_the_keys_that_differ(
     assert [result.table for result in differing] == ["public.t"]
 
     file = written(tmp_path / "keys.csv", *(f'"b, ""{each}",{each}' for each in (1, 2, 3, 21, 99)))
+    running.stop()
+    assert copy_keys(pipeline.settings, "t", file, wait=False, say=print) == 0
+    producer.run_until_killed("chunk:rows")
+    producer.start_streaming()
     assert copy_keys(pipeline.settings, "t", file, wait=True, say=print) == 0
     pipeline.check_equal()
     assert {entry.state for row in pipeline.published() for entry in row.tables} == {"current"}

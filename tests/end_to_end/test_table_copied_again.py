@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.faults.copies.test_table_copied import MADE, Habits
 from tests.faults.followed import states_by_name
 from tests.fix_pipeline import PipelineUnderTest
@@ -17,12 +19,12 @@ def test_table_that_is_copied_again_stays_readable_and_equals_the_source(pipelin
     """Its rows of before are published until the copy is whole, and each published cut equals the source."""
     producer, execute = pipeline.producer, pipeline.database.execute
     execute("CREATE TABLE t (id serial PRIMARY KEY, v int); INSERT INTO t (v) VALUES (0)")
-    execute(MADE.format(rows=1000))
+    execute(MADE.format(rows=500))
     producer.publish("t", "u")
     producer.settings["producer"] = {"batch_rows_max": 100}
     running = producer.start_streaming()
     pipeline.check_equal()
-    with Habits(producer, 1000) as habits:
+    with Habits(producer, 500) as habits:
         assert copy(pipeline.settings, ["u"], wait=False, say=print) == 0
         running.wait_for_log("copy of a table begins")
         pipeline.catch_up()
@@ -33,6 +35,7 @@ def test_table_that_is_copied_again_stays_readable_and_equals_the_source(pipelin
     assert {(entry.state, entry.copy_from) for entry in pipeline.published()[-1].tables} == {("current", None)}
 
 
+@pytest.mark.soak
 def test_table_that_is_forgotten_leaves_topic_and_folder_that_may_be_deleted(pipeline: PipelineUnderTest) -> None:
     """The remedies are followed to the letter; all other tables go on, and the table may come again."""
     producer, execute = pipeline.producer, pipeline.database.execute

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.faults.tables.test_table_renamed import wait_until_named
 from tests.fix_pipeline import PipelineUnderTest
+from tests.in_soak import in_soak
 from walbridge.spark_consumer.read import tables_at
 
 
@@ -17,8 +20,9 @@ def folders(pipeline: PipelineUnderTest) -> dict[str, str]:
     return {entry.qualified_name: entry.path for entry in pipeline.published()[-1].tables}
 
 
+@pytest.mark.parametrize("also_unseen", [False, in_soak(True)], ids=["running", "and stopped"])
 def test_renamed_tables_keep_their_folders_and_are_read_under_the_name_of_each_cut(
-    pipeline: PipelineUnderTest,
+    pipeline: PipelineUnderTest, also_unseen: bool
 ) -> None:
     """Written and not written since, swapped in one transaction, and another table under the old name."""
     producer, execute = pipeline.producer, pipeline.database.execute
@@ -44,6 +48,8 @@ def test_renamed_tables_keep_their_folders_and_are_read_under_the_name_of_each_c
     assert folders(pipeline) == {"public.t": "public/t_2", "public.u": "public/t", "s.t": "public/u"}
     assert read(pipeline, before) == {"public.t": [1, 2, 3, 4, 5], "public.u": [100]}
 
+    if not also_unseen:
+        return
     running.stop()
     execute("ALTER TABLE u RENAME TO v; ALTER TABLE v ADD n int; INSERT INTO v VALUES (9); DROP TABLE s.t")
     producer.start_streaming().wait_for_log("left the publication")
