@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.faults.proxy import BREAKING, HINDERING, TcpProxy
+from tests.in_soak import in_soak
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.errors import RetryableError
@@ -24,6 +25,9 @@ from walbridge.spark_consumer.retry import keep_going
 pytestmark = pytest.mark.fault
 
 PATIENCE_S = 120.0
+FAULTS = (*HINDERING, *BREAKING)
+IN_EACH_RUN = ("slow", "half-open", "reset")
+"""What hinders, what is silent, and what ends a connection; the producer meets all of them in each run."""
 
 
 @contextmanager
@@ -54,8 +58,14 @@ def _following(spark: SparkSession, settings: Settings) -> Iterator[list[Retryab
     assert failures == []
 
 
+@pytest.mark.parametrize("faults", [IN_EACH_RUN, in_soak(FAULTS)], ids=["one of each kind", "all"])
 def test_every_network_fault_between_spark_and_kafka_is_survived(
-    spark: SparkSession, kafka: KafkaBroker, kafka_proxy: TcpProxy, pipeline_name: str, lake: Path
+    spark: SparkSession,
+    kafka: KafkaBroker,
+    kafka_proxy: TcpProxy,
+    pipeline_name: str,
+    lake: Path,
+    faults: tuple[str, ...],
 ) -> None:
     settings = Settings(
         name=pipeline_name,
@@ -77,10 +87,10 @@ def test_every_network_fault_between_spark_and_kafka_is_survived(
         rows = published(str(lake))
         return bool(rows) and rows[-1].end_lsn >= ends[-1]
 
-    for name, start in (HINDERING | BREAKING).items():
+    for name in faults:
         with _following(spark, settings) as away:
             wait_until(caught_up, f"{name}: everything before it", PATIENCE_S)
-            start(kafka_proxy)
+            (HINDERING | BREAKING)[name](kafka_proxy)
             insert()
             if name in BREAKING:
                 wait_until(lambda: bool(away), f"{name}: the job to notice", PATIENCE_S)

@@ -1,6 +1,7 @@
 """Rows under changing keys: chains of lifetimes, and the values that key changes left out (I6)."""
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,69 +46,74 @@ class Keys:
     def __init__(self) -> None:
         self.log = Log()
         self.lsn = LSN
+        self.shift = 0
+        """Of the keys that it is told."""
 
     def move(self, old: int, new: int, n: int | None = None, unchanged: tuple[str, ...] = ("body", "tags")) -> "Keys":
         self.lsn += 8
         self.delete(old)
-        after = {"id": new, "n": n}
-        moved = Event(ITEMS, "c", self.lsn, 1, before={"id": old}, before_image="key", after=after, unchanged=unchanged)
+        before, after = {"id": self.shift + old}, {"id": self.shift + new, "n": n}
+        moved = Event(ITEMS, "c", self.lsn, 1, before=before, before_image="key", after=after, unchanged=unchanged)
         self.log.add(moved)
         return self
 
     def delete(self, key: int) -> "Keys":
-        self.log.add(Event(ITEMS, "d", self.lsn, 0, before={"id": key}, before_image="key"))
+        self.log.add(Event(ITEMS, "d", self.lsn, 0, before={"id": self.shift + key}, before_image="key"))
         return self
 
     def update(self, key: int, **row: object) -> "Keys":
         self.lsn += 8
         left_out = [name for name in ("body", "tags") if name not in row]
-        self.log.add(Event(ITEMS, "u", self.lsn, 0, after={"id": key, **row}, unchanged=left_out))
+        self.log.add(Event(ITEMS, "u", self.lsn, 0, after={"id": self.shift + key, **row}, unchanged=left_out))
         return self
 
     def insert(self, key: int, body: str) -> "Keys":
         self.lsn += 8
-        self.log.add(Event(ITEMS, "c", self.lsn, 0, after={"id": key, "body": body}))
+        self.log.add(Event(ITEMS, "c", self.lsn, 0, after={"id": self.shift + key, "body": body}))
+        return self
+
+    def later(self) -> "Keys":
+        self.lsn += 8
         return self
 
 
-def bodies(spark: SparkSession, lake: Path, keys: Keys, base: dict[int, str]) -> dict[int, str | None]:
+Bodies = dict[int, str]
+SCENARIOS: dict[str, tuple[Callable[[Keys], Keys], Bodies, Bodies]] = {
+    "the value is from the lake": (lambda keys: keys.move(1, 2), {1: "one"}, {2: "one"}),
+    "the value is from an earlier event": (lambda keys: keys.update(1, body="new").move(1, 2), {1: "old"}, {2: "new"}),
+    "back and forth": (lambda keys: keys.move(1, 2).move(2, 3).update(3, n=5).move(3, 1), {1: "one"}, {1: "one"}),
+    "swapped": (
+        lambda keys: keys.move(1, 9).move(2, 1).move(9, 2),
+        {1: "one", 2: "two"},
+        {1: "two", 2: "one"},
+    ),
+    "shifted onto the key of a deleted row": (
+        lambda keys: keys.delete(1).move(2, 1).insert(2, "fresh").move(2, 3),
+        {1: "one", 2: "two"},
+        {1: "two", 3: "fresh"},
+    ),
+    "moved and deleted": (lambda keys: keys.move(1, 2).later().delete(2), {1: "one"}, {}),
+}
+"""What is done to rows, the lake's bodies by id before it, and after it."""
+
+
+def bodies(spark: SparkSession, lake: Path, keys: Keys, base: Bodies) -> dict[int, str | None]:
     """Body by id after these changes of a table that held ``base``."""
-    head = copied(spark, lake, ITEMS, *[{"id": key, "body": body} for key, body in base.items()])
+    head = copied(None, lake, ITEMS, *[{"id": key, "body": body} for key, body in base.items()])
     head = applied(spark, lake, keys.log, table_plan(ITEMS, head), [ITEMS], to_cut=2)
     return {row["id"]: row["body"] for row in values(head_rows(lake, head))}
 
 
-def test_key_change_takes_the_value_from_the_lake(spark: SparkSession, lake: Path) -> None:
-    assert bodies(spark, lake, Keys().move(1, 2), {1: "one"}) == {2: "one"}
+def test_row_keeps_its_value_whatever_becomes_of_its_key(spark: SparkSession, lake: Path) -> None:
+    """All scenarios in one plan, each with keys of its own."""
+    keys, base, expected = Keys(), Bodies(), Bodies()
+    for at, (change, before, after) in enumerate(SCENARIOS.values()):
+        keys.later().shift = 10 * at
+        change(keys)
+        base |= {keys.shift + key: body for key, body in before.items()}
+        expected |= {keys.shift + key: body for key, body in after.items()}
 
-
-def test_key_change_takes_the_value_from_an_earlier_event(spark: SparkSession, lake: Path) -> None:
-    assert bodies(spark, lake, Keys().update(1, body="new").move(1, 2), {1: "old"}) == {2: "new"}
-
-
-def test_key_change_back_and_forth_keeps_the_value(spark: SparkSession, lake: Path) -> None:
-    keys = Keys().move(1, 2).move(2, 3).update(3, n=5).move(3, 1)
-
-    assert bodies(spark, lake, keys, {1: "one"}) == {1: "one"}
-
-
-def test_swapped_keys_swap_their_values(spark: SparkSession, lake: Path) -> None:
-    keys = Keys().move(1, 9).move(2, 1).move(9, 2)
-
-    assert bodies(spark, lake, keys, {1: "one", 2: "two"}) == {1: "two", 2: "one"}
-
-
-def test_row_shifted_onto_the_key_of_a_deleted_one_keeps_its_own_value(spark: SparkSession, lake: Path) -> None:
-    keys = Keys().delete(1).move(2, 1).insert(2, "fresh").move(2, 3)
-
-    assert bodies(spark, lake, keys, {1: "one", 2: "two"}) == {1: "two", 3: "fresh"}
-
-
-def test_row_that_moved_and_was_deleted_is_gone(spark: SparkSession, lake: Path) -> None:
-    keys = Keys().move(1, 2)
-    keys.lsn += 8
-
-    assert bodies(spark, lake, keys.delete(2), {1: "one"}) == {}
+    assert bodies(spark, lake, keys, base) == expected
 
 
 def test_key_change_without_the_delete_of_the_old_key_stops_the_job(spark: SparkSession, lake: Path) -> None:
