@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("by_spark")
 
 
 def test_text_of_an_unchanged_array_stays_with_it(spark: SparkSession, lake: Path) -> None:
-    head = copied(spark, lake, ITEMS)
+    head = copied(None, lake, ITEMS)
     insert = Event(ITEMS, "c", LSN, 0, after={"id": 1}, exceptional={"tags": "{{1}}"})
     head = changed(spark, lake, head, insert)
 
@@ -50,7 +50,7 @@ def test_text_of_an_unchanged_array_stays_with_it(spark: SparkSession, lake: Pat
 
 
 def test_moved_row_that_is_missing_stops(spark: SparkSession, lake: Path) -> None:
-    head = copied(spark, lake, ITEMS)
+    head = copied(None, lake, ITEMS)
     gone = Event(ITEMS, "d", LSN, 0, before={"id": 1}, before_image="key")
     moved = Event(ITEMS, "c", LSN, 1, before={"id": 1}, before_image="key", after={"id": 2}, unchanged=["body"])
 
@@ -61,7 +61,7 @@ def test_moved_row_that_is_missing_stops(spark: SparkSession, lake: Path) -> Non
 @FORMATS
 def test_table_without_columns_counts_its_rows(spark: SparkSession, lake: Path, *, is_json: bool) -> None:
     empty = replace(relation([], name="empty", identity="f"), is_json=is_json)
-    head = copied(spark, lake, empty, {}, {}, {})
+    head = copied(None, lake, empty, {}, {}, {})
 
     head = changed(spark, lake, head, Event(empty, "d", LSN, 0, before={}, before_image="full"))
 
@@ -69,7 +69,7 @@ def test_table_without_columns_counts_its_rows(spark: SparkSession, lake: Path, 
 
 
 def test_row_that_goes_more_often_than_it_is_there_stops(spark: SparkSession, lake: Path) -> None:
-    head = copied(spark, lake, MULTISET, {"x": 1.0})
+    head = copied(None, lake, MULTISET, {"x": 1.0})
     gone = [Event(MULTISET, "d", LSN, place, before={"x": 1.0}, before_image="full") for place in range(2)]
 
     with pytest.raises(OperatorError, match="does not hold often enough"):
@@ -83,7 +83,7 @@ def test_a_large_value_of_a_keyless_row_is_the_same_in_a_small_record_and_in_a_l
     """I9: an insert holds the row once, its update twice, and only the update is set aside as large."""
     monkeypatch.setattr(change_reader, "LARGE_BYTES", 5_000)
     bag = replace(relation([column("v"), column("n", "int4")], identity="f"), is_json=is_json)
-    head = copied(spark, lake, bag, {"v": "y", "n": 1})
+    head = copied(None, lake, bag, {"v": "y", "n": 1})
     row = {"v": "x" * 3_000, "n": 0}
 
     insert = Event(bag, "c", 0x2000, 0, after=row)
