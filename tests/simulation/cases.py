@@ -1,4 +1,5 @@
-"""Hand-made runs: a small history, and each fault at every step that a run of it has."""
+"""Hand-made runs: a small history, and each fault at every step that a run of it has; at every other one in each run
+of all tests (``conftest.py``)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -7,6 +8,8 @@ from tests.simulation.history import CONSISTENT_POINT, Transaction, Writer
 from tests.simulation.run import Case, Outcome, run_seed, settings_of
 
 Change = Callable[[Writer], None]
+STEPS_APART = 1
+"""2: at every other step only."""
 
 
 def history_of(*changes: Change, gap: int = 0) -> list[Transaction]:
@@ -42,7 +45,7 @@ def with_fault_at_every_step(case: Case, *faults: str, seeds: int = 3, apart: in
     for seed in range(seeds):
         whole = run_seed(seed, case)
         yield whole
-        for step in range(1 + seed, whole.steps, seeds):
+        for step in range(1 + STEPS_APART * seed, whole.steps, STEPS_APART * seeds):
             planned = [(step + apart * n, fault) for n, fault in enumerate(faults)]
             yield run_seed(seed, replace(case, faults=planned))
 

@@ -13,7 +13,7 @@ from tests.simulation.run import Run
 from walbridge.schemas.control.progress_record import read_back
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
-pytestmark = pytest.mark.simulation
+pytestmark = [pytest.mark.simulation, pytest.mark.usefixtures("steps_apart")]
 
 
 def _in_format_1(run: Run) -> None:
@@ -37,7 +37,7 @@ def _large(writer: Writer) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", ["crash", in_soak("disconnect"), "commit done, answer lost", in_soak("commit on its way")]
+    "fault", ["crash", *map(in_soak, ("disconnect", "commit done, answer lost", "commit on its way"))]
 )
 def test_pipeline_of_format_1_goes_on_and_loses_and_repeats_nothing(fault: str) -> None:
     case = replace(case_of(_large, _large), prepare=_in_format_1)

@@ -14,7 +14,7 @@ from tests.simulation.run import Case, Run, run_seed, settings_of
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.schemas.position import Lsn
 
-pytestmark = pytest.mark.simulation
+pytestmark = [pytest.mark.simulation, pytest.mark.usefixtures("steps_apart")]
 
 
 def _copy_in(writer: Writer) -> None:
@@ -37,7 +37,7 @@ def _many(writer: Writer) -> None:
         writer.insert(OTHER, n, "many")
 
 
-@pytest.mark.parametrize("fault", ["crash", "disconnect", "Postgres crash"])
+@pytest.mark.parametrize("fault", ["crash", in_soak("disconnect"), in_soak("Postgres crash")])
 def test_rows_of_one_copy_share_an_lsn_and_survive_a_restart_between_them(fault: str) -> None:
     """I4. debezium/dbz#1554: the first row of an LSN was taken for all of them."""
     assert refused(with_fault_at_every_step(case_of(_copy_in, _copy_in), fault)) == []
@@ -71,7 +71,8 @@ def test_last_delivery_callback_does_not_speak_for_other_partitions() -> None:
 
 
 @pytest.mark.parametrize(
-    "outcome", ["commit lost", in_soak("commit refused"), in_soak("commit on its way"), "commit done, answer lost"]
+    "outcome",
+    ["commit lost", *map(in_soak, ("commit refused", "commit on its way", "commit done, answer lost"))],
 )
 def test_lsn_of_a_batch_whose_commit_failed_is_not_kept(outcome: str) -> None:
     """I1. PeerDB-io/peerdb#1709: the LSN was stored before success was confirmed."""
@@ -110,7 +111,7 @@ def test_idle_server_that_is_written_to_again_loses_nothing() -> None:
     assert refused(with_fault_at_every_step(case, "Postgres crash", "crash")) == []
 
 
-@pytest.mark.parametrize("outcome", ["commit lost", "commit slow", "delivery failure"])
+@pytest.mark.parametrize("outcome", ["commit lost", in_soak("commit slow"), in_soak("delivery failure")])
 def test_keepalive_does_not_move_past_rows_that_are_not_durable(outcome: str) -> None:
     """I1. supabase/etl#909, #913, PeerDB-io/peerdb#600: it did, though earlier writes were only accepted."""
     assert refused(with_fault_at_every_step(case_of(_one, _one, _one, rows_max=50), outcome, "crash")) == []

@@ -10,7 +10,7 @@ from tests.simulation.history import KEYED, KEYLESS, OTHER, Writer
 from tests.simulation.left_out import without_copy
 from tests.simulation.run import settings_of
 
-pytestmark = pytest.mark.simulation
+pytestmark = [pytest.mark.simulation, pytest.mark.usefixtures("steps_apart")]
 
 
 def _mixed(writer: Writer) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.simulation.run import FAULTS, HIDDEN, Outcome, run_seed
 
-SEED_COUNT = 600
+SEED_COUNT = 300
 SOAK_SEED_COUNT = 100_200
 """Of ``make soak``."""
 CHUNK = 300

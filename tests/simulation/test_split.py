@@ -12,7 +12,7 @@ from walbridge.schemas.control.progress_record import encode_progress, read_back
 from walbridge.schemas.control.table_progress import STALE, TableProgress, encode_table, table_key
 from walbridge.schemas.topics import progress_topic
 
-pytestmark = pytest.mark.simulation
+pytestmark = [pytest.mark.simulation, pytest.mark.usefixtures("steps_apart")]
 
 
 def _large(writer: Writer) -> None:
