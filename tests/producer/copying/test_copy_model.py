@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from tests.in_soak import in_soak
 from tests.producer.copying.copying_run import OPEN_MAX, Run, run_seed
 from tests.producer.copying.small_postgres import KEYS
 
@@ -81,6 +82,7 @@ def test_copied_table_equals_the_source_at_every_cut() -> None:
 
 
 @pytest.mark.simulation
-def test_copied_table_equals_the_source_at_every_cut_of_many_runs() -> None:
-    for seed in range(200, 2_000):
+@pytest.mark.parametrize("seeds", [range(200, 1_000), in_soak(range(1_000, 10_000))], ids=repr)
+def test_copied_table_equals_the_source_at_every_cut_of_many_runs(seeds: range) -> None:
+    for seed in seeds:
         run_seed(seed)

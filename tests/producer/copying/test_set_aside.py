@@ -16,6 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from tests.in_soak import in_soak
 from tests.producer.copying.small_postgres import KEYS, RELATION_ID, Row, SmallPostgres
 from walbridge.producer.copying.copy_state import Chunk, TableState
 from walbridge.producer.copying.set_aside import SetAside
@@ -356,6 +357,7 @@ def test_table_without_a_key_equals_the_source_at_every_cut() -> None:
 
 
 @pytest.mark.simulation
-def test_table_without_a_key_equals_the_source_at_every_cut_of_many_runs() -> None:
-    for seed in range(200, 3_000):
+@pytest.mark.parametrize("seeds", [range(200, 1_000), in_soak(range(1_000, 10_000))], ids=repr)
+def test_table_without_a_key_equals_the_source_at_every_cut_of_many_runs(seeds: range) -> None:
+    for seed in seeds:
         run_seed(seed)

@@ -97,26 +97,15 @@ def refuse_wrong(source: Source, lake: Path, steps: int) -> None:
     assert all(entry.copy_from is None for entry in newest.tables)
 
 
-@pytest.mark.simulation
-@settings(max_examples=10, deadline=None)
-@given(random=st.randoms(use_true_random=False))
-def test_what_is_published_as_current_equals_the_source_whatever_is_copied_meanwhile(
-    tmp_path_factory: pytest.TempPathFactory, random: Random
-) -> None:
-    """I5, I8: copies begin, begin anew and end, tables are left; changes, truncates, key changes, deaths of the job."""
-    refuse_wrong(Source(random), tmp_path_factory.mktemp("lake"), steps=60)
+def copied_meanwhile(random: Random, lake: Path) -> None:
+    """Copies begin, begin anew and end, tables are left; changes, truncates, key changes, deaths of the job."""
+    refuse_wrong(Source(random), lake, steps=60)
 
 
-@pytest.mark.simulation
-@settings(max_examples=10, deadline=None)
-@given(random=st.randoms(use_true_random=False))
-def test_what_is_published_as_current_equals_the_source_whatever_copies_are_written_beside_the_plans(
-    tmp_path_factory: pytest.TempPathFactory, random: Random
-) -> None:
-    """I5, I8: each is done sooner or later; tables are emptied, altered, left, and copied anew meanwhile."""
+def written_beside(random: Random, lake: Path) -> None:
+    """Each copy is done sooner or later; tables are emptied, altered, left, and copied anew meanwhile."""
     beside = Beside(deferred_from=2, gets_on=lambda: random.random() < 0.4)
-    source = Source(random, MemoryPipeline(beside=beside))
-    refuse_wrong(source, tmp_path_factory.mktemp("lake"), steps=60)
+    refuse_wrong(Source(random, MemoryPipeline(beside=beside)), lake, steps=60)
 
 
 class Vandal:
@@ -151,14 +140,9 @@ class Vandal:
                 logs[-1 if how == "rolled back" else 0].unlink()
 
 
-@pytest.mark.simulation
-@settings(max_examples=10, deadline=None)
-@given(random=st.randoms(use_true_random=False))
-def test_what_is_published_as_current_equals_the_source_whatever_becomes_of_its_folders(
-    tmp_path_factory: pytest.TempPathFactory, random: Random
-) -> None:
-    """I5, I8: folders are removed, rolled back, damaged or written to by others; nothing stops, and copies mend all."""
-    source, lake = Source(random), tmp_path_factory.mktemp("lake") / "lake"
+def harmed_folders(random: Random, lake: Path) -> None:
+    """Folders are removed, rolled back, damaged or written to by others; nothing stops, and copies mend all."""
+    source = Source(random)
     vandal = Vandal(source, lake)
     with job_over(source.pipeline, lake) as run, pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuts_source, "OFFSETS_PER_READ", cuts_source.LARGE_OFFSETS_PER_READ)
@@ -180,6 +164,28 @@ def test_what_is_published_as_current_equals_the_source_whatever_becomes_of_its_
     assert {entry.name: (entry.state, entry.why) for entry in newest.tables} == dict.fromkeys("abc", ("current", None))
     for entry in newest.tables:
         assert by_id(rows_of(lake, entry)) == by_id(source.states[newest.end_lsn][entry.name])
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("happens", [copied_meanwhile, written_beside, harmed_folders])
+@settings(max_examples=5, deadline=None)
+@given(random=st.randoms(use_true_random=False))
+def test_what_is_published_as_current_equals_the_source(
+    tmp_path_factory: pytest.TempPathFactory, happens: Callable[[Random, Path], None], random: Random
+) -> None:
+    """I5, I8"""
+    happens(random, tmp_path_factory.mktemp("lake") / "lake")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("happens", [copied_meanwhile, written_beside, harmed_folders])
+@settings(max_examples=50, deadline=None)
+@given(random=st.randoms(use_true_random=False))
+def test_what_is_published_as_current_equals_the_source_in_many_histories(
+    tmp_path_factory: pytest.TempPathFactory, happens: Callable[[Random, Path], None], random: Random
+) -> None:
+    """I5, I8"""
+    happens(random, tmp_path_factory.mktemp("lake") / "lake")
 
 
 def swapping(pipeline: MemoryPipeline) -> None:
