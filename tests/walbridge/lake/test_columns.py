@@ -8,8 +8,10 @@ import pyarrow as pa
 from deltalake import DeltaTable, Field, Schema
 from deltalake.schema import PrimitiveType
 
+from tests.documents import PAGES
 from tests.walbridge.verify.handmade_lake import HandmadeLake
 from walbridge.lake import tables_at
+from walbridge.schemas.topics import lake_column_names
 
 TYPES = {
     "id": pa.int64(),
@@ -52,6 +54,17 @@ def test_columns_have_the_names_and_types_of_the_source(lake: Path) -> None:
     rows = sorted(found.to_pylist(), key=lambda row: row["id"] is None)
     assert [list(row.values())[:-1] for row in rows] == [list(ROW.values()), [None] * len(TYPES)]
     assert [row["_walbridge"]["exceptional"] for row in rows] == [None, [("day", "infinity")]]
+
+
+def test_page_says_how_others_than_we_see_a_name_that_delta_refuses(lake: Path) -> None:
+    handmade = HandmadeLake(lake)
+    handmade.write("public.t", TYPES, [ROW])
+
+    fields = DeltaTable(str(lake / "public" / "t")).schema().fields
+
+    shown = {field.metadata["pg.name"]: field.name for field in fields if "pg.name" in field.metadata}
+    assert shown == dict(zip(TYPES, lake_column_names([*TYPES]), strict=True))
+    assert f"`Größe (cm)` is `{shown['Größe (cm)']}`" in PAGES["docs/lake.md"]
 
 
 def test_a_column_that_was_added_later_stands_before_our_struct(lake: Path) -> None:
