@@ -7,7 +7,7 @@ Progress carries the baseline, so that it is compared after a restart as well: t
 record, those of all tables in ``Progress.options``. Where progress has no baseline, the next session takes one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from walbridge.producer.errors.publications import (
@@ -26,6 +26,7 @@ from walbridge.producer.postgres.publications.combined_publications import (
     differs_only_in_columns,
     generated_by_publication,
     has_version,
+    may_be_member,
     restated_membership,
     without_version,
 )
@@ -117,10 +118,7 @@ class Baseline:
         }
         generated = self.generated_columns
         if generated is not None:
-            before, after = (
-                generated_by_publication(text, of)
-                for text, of in ((generated, self.publications), (now.generated_columns, oids))
-            )
+            before, after = self._generated_by_publication(now)
             if all(before[oid] == after[oid] for oid in before.keys() & after.keys()):
                 generated = now.generated_columns  # a table that only the others publish has another membership
         return replace(self, publications=oids, tables={**self.tables, **tables}, generated_columns=generated)
@@ -169,9 +167,23 @@ class Baseline:
         """Relation id, membership before, membership now; of members that left, the one before twice."""
         return ((each, before, now.members.get(each, before)) for each, before in self._memberships.items())
 
-    def has_other_generated_columns(self, now: PublicationState) -> bool:
-        """Whether stored generated columns are published that were not, or the other way round."""
-        return self.generated_columns not in (None, now.generated_columns)
+    def with_other_generated_columns(self, now: PublicationState) -> dict[int, str]:
+        """The publications that publish stored generated columns and did not, or the other way round; their names."""
+        if self.generated_columns in (None, now.generated_columns):
+            return {}
+        before, after = self._generated_by_publication(now)
+        return {oid: name for name, oid in now.oids.items() if before.get(oid, after[oid]) != after[oid]}
+
+    def may_be_in(self, publications: Collection[int], relation_id: int) -> bool:
+        """Whether this relation may be a member of one of them; one that comes or goes has another membership."""
+        membership = self._memberships.get(relation_id)
+        return membership is None or may_be_member(membership, publications)
+
+    def _generated_by_publication(self, now: PublicationState) -> tuple[dict[int, str], dict[int, str]]:
+        """As the baseline has it, and as it is now."""
+        known = "" if self.generated_columns is None else self.generated_columns
+        oids = frozenset(now.oids.values())
+        return generated_by_publication(known, self.publications), generated_by_publication(now.generated_columns, oids)
 
     @property
     def _memberships(self) -> dict[int, str]:

@@ -39,10 +39,13 @@ class Memberships:
         doubts = self._doubts
         doubts.add({each: published_under_other_name([*now.oids], self._name(each)) for each in otherwise})
         doubts.add({each: membership_changed(changed[each], self._name(each)) for each in changed.keys() & followed})
-        if baseline.has_other_generated_columns(now):
-            concerned = with_generated_columns(self._connection, self._tracker.progress.relation_ids)
+        if others := baseline.with_other_generated_columns(now):
+            members = [each for each in self._tracker.progress.relation_ids if baseline.may_be_in(others, each)]
             doubts.add(
-                {each: generated_columns_changed([*now.oids], self._name(each)) for each in concerned},
+                {
+                    each: generated_columns_changed([*others.values()], self._name(each))
+                    for each in with_generated_columns(self._connection, members)
+                },
                 {GENERATED_OPTION: str(now.generated_columns)},
             )
         interrupted = baseline.maybe_interrupted(now)

@@ -181,6 +181,12 @@ def changed_members(before: str, now: str) -> set[int]:
     return {oid for oid in known.keys() | found.keys() if known.get(oid) != found.get(oid)}
 
 
+def may_be_member(membership: str, publications: Collection[int]) -> bool:
+    """Whether the relation is in one of these publications, or the text does not list those that it is in."""
+    listed = _by_oid(membership)
+    return not listed or not listed.keys().isdisjoint(publications)
+
+
 def _by_oid(text: str) -> dict[int, str]:
     parts = (part.partition("=") for part in text.split() if "=" in part)
     return {int(oid): token for oid, _, token in parts}

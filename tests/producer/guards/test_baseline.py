@@ -38,9 +38,21 @@ def test_progress_of_earlier_code_has_none() -> None:
 
 def test_generated_columns_are_compared_where_they_were_written_down() -> None:
     published = replace(NOW, generated_columns="s")
-    assert not BASELINE.has_other_generated_columns(published)
-    assert replace(BASELINE, generated_columns="n").has_other_generated_columns(published)
-    assert not replace(BASELINE, generated_columns="s").has_other_generated_columns(published)
+    assert not BASELINE.with_other_generated_columns(published)
+    assert replace(BASELINE, generated_columns="n").with_other_generated_columns(published) == {16400: "walbridge"}
+    assert not replace(BASELINE, generated_columns="s").with_other_generated_columns(published)
+
+
+def test_generated_columns_of_one_publication_concern_the_tables_that_it_publishes() -> None:
+    """Of a membership that does not list them, nobody can tell."""
+    members = {1: f"16400={EVERY}=17@7", 2: f"16500={EVERY}=18@7", 3: f"16400={EVERY}=19@7 16500={EVERY}=20@7"}
+    baseline = replace(_following(members | {4: "21@7"}, {16400, 16500}), generated_columns="16400=n 16500=n")
+    state = replace(NOW, oids={"a": 16400, "b": 16500}, generated_columns="16400=s 16500=n")
+
+    others = baseline.with_other_generated_columns(state)
+
+    assert others == {16400: "a"}
+    assert [each for each in (1, 2, 3, 4, 5) if baseline.may_be_in(others, each)] == [1, 3, 4, 5]
 
 
 def test_table_that_left_is_told_and_one_that_came_is_not() -> None:
@@ -218,7 +230,7 @@ def test_generated_columns_differ_where_a_publication_that_is_followed_still_pub
     baseline = replace(BASELINE, publications=publications, generated_columns=before)
     state = replace(NOW, oids={"a": 16400, "b": 16500}, generated_columns=now)
 
-    assert baseline.restated_for(state).has_other_generated_columns(state) == differs
+    assert bool(baseline.restated_for(state).with_other_generated_columns(state)) == differs
 
 
 def _following(memberships: dict[int, str], publications: set[int]) -> Baseline:
