@@ -154,7 +154,7 @@ def _beside_a_subscriber(connection: Connection) -> tuple[Tables, list[Names]]:
     found = {names: published_tables(connection, names) for names in all_of_them if len(names) == 2 or names in drawn}
     fit = {names: tables for names, tables in found.items() if all(map(is_fit, tables))}
     threes = [names for names in fit if len(names) == 3][TRIPLES:]
-    unfit = [
+    unfit: list[Names] = [
         names
         for names, tables in found.items()
         if len(names) == 2 and any(not have_one_list(each.memberships) for each in tables)

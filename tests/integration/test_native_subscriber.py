@@ -12,7 +12,8 @@ import pytest
 
 from tests.fix_postgres import Database, new_database
 from tests.integration.publication_draws import COLUMNS, GENERATED, SCHEMA, TABLES, draw
-from tests.integration.test_combined_publications import made, selected, taken
+from tests.integration.published_rows import selected
+from tests.integration.test_combined_publications import made, taken
 from tests.wait import wait_until
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.guards.unfit.publication_faults import combination_faults, unsent_operations
