@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import walbridge
+from tests.forked_command import run_command
 from walbridge import init
 from walbridge.__main__ import main
 from walbridge.schemas.errors import RetryableError
@@ -50,7 +51,7 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A process of its own: verbs set signals and loggers for the whole process."""
+    """A Python of its own, which has imported nothing yet."""
     command = [sys.executable, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
 
@@ -63,7 +64,7 @@ def test_help_imports_nothing_that_is_slow() -> None:
 
 @pytest.mark.parametrize("verb", ["config", "produce", "materialize", "verify", "init"])
 def test_operators_mistake_ends_with_2_and_the_remedy_on_stderr(verb: str) -> None:
-    done = run("-m", "walbridge", verb, "--config", "missing.toml")
+    done = run_command(verb, "--config", "missing.toml")
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
@@ -73,7 +74,7 @@ def test_operators_mistake_ends_with_2_and_the_remedy_on_stderr(verb: str) -> No
 
 @pytest.mark.parametrize("verb", ["produce", "init"])
 def test_without_a_database_the_remedy_names_the_setting(verb: str) -> None:
-    done = run("-m", "walbridge", verb)
+    done = run_command(verb)
 
     assert done.returncode == 2
     assert "[postgres] dsn" in done.stderr

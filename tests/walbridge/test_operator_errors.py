@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import walbridge
+from tests.forked_command import run_command
 from walbridge.embedded.jars import spark_jars
 
 REPOSITORY = Path(walbridge.__file__).parents[1]
@@ -111,18 +112,12 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for variable in os.environ:
         if variable.startswith("WALBRIDGE_") and variable not in ("WALBRIDGE_HOME", "WALBRIDGE_JAVA"):
             monkeypatch.delenv(variable)
-    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     monkeypatch.chdir(tmp_path)
 
 
-def start(
-    verb: str, settings: str, environ: tuple[tuple[str, str], ...] = (), program: str = "walbridge"
-) -> subprocess.CompletedProcess[str]:
+def start(verb: str, settings: str, environ: tuple[tuple[str, str], ...] = ()) -> subprocess.CompletedProcess[str]:
     Path("walbridge.toml").write_text(settings)
-    command = [sys.executable, "-m", program, *verb.split()]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=180, env=os.environ | dict(environ)
-    )
+    return run_command(*verb.split(), environ=os.environ | dict(environ))
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
@@ -157,7 +152,11 @@ def test_port_that_is_taken_is_refused_before_anything_is_asked(verb: str, setti
 
 def test_job_without_java_is_refused_before_anything_is_started(tmp_path: Path) -> None:
     jars = f"[spark]\njars_dir = '{spark_jars()[0].parent}'\n"
-    error, remedy = refused(start("", PORTS_FREE + jars, (("JAVA_HOME", str(tmp_path)),), program="spark_consumer"))
+    Path("walbridge.toml").write_text(PORTS_FREE + jars)
+    command = [sys.executable, "-m", "spark_consumer"]
+    environ = os.environ | {"JAVA_HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, env=environ)
+    error, remedy = refused(done)
 
     assert f"no Java in JAVA_HOME, {tmp_path}" in error
     assert "install Java 17 or 21" in remedy
