@@ -32,7 +32,7 @@ export HYPOTHESIS_STORAGE_DIRECTORY := $(HOME_DIR)/hypothesis
 
 help:
 	$(SAY) 'make demo    start everything, run a load, show it live, verify' \
-	       'make check   format, lint, types, import rules, unit tests (about 2 min on 2 cores)' \
+	       'make check   format, lint, types, import rules, unit tests (about a minute on 2 cores)' \
 	       'make test    check, and every test on real servers (25 to 40 min on 2 cores)' \
 	       'make one     the tests that T names, whatever they need: make one T=tests/schemas' \
 	       'make setup   what the others do first; then: . $(VENV)/bin/activate' \
@@ -50,12 +50,14 @@ help:
 demo: setup
 	@$(BIN)/python -m walbridge demo $(ARGS)
 
+UNIT := not servers and not soak and not bench and not simulation and not compose
+
 check: setup
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/pytest -n auto -m 'not servers and not soak and not bench and not simulation and not compose' $(ARGS)
+	$(BIN)/pytest -n auto --dist worksteal -m '$(UNIT)' $(ARGS)
 
 # A test that waits for ever is ended with the stacks of its threads. Its process is not replaced: with groups
 # pytest-xdist 3.8 then waits for ever itself (its issues 1323 and 1327). The others finish what they have.
@@ -100,7 +102,9 @@ connect: setup
 wheels: setup
 	$(BIN)/pytest tests/end_to_end/test_wheels.py -m '' $(ARGS)
 
+# First with all examples what `make check` draws few of.
 soak: setup
+	EXAMPLES=all $(BIN)/pytest -n auto --dist worksteal -m 'hypothesis and ($(UNIT) or simulation)' $(ARGS)
 	FAULT_SEED=$(DRAWN) $(BIN)/pytest -m soak -s $(ARGS)
 
 format: setup

@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 import structlog
 
+from tests.examples import examples
 from tests.jvm import SPARK_CONF, short_lived, spark_conf
 from tests.which_servers import chosen_servers
 from walbridge.embedded.home import located
@@ -41,7 +42,7 @@ LONG = ("/campaign/", "test_on_a_cluster.py", "test_kafka_rights.py", "test_read
 PROCESSES_MIN, PROCESS_GIB = 4, 2
 
 # A busy machine is no reason to fail.
-hypothesis.settings.register_profile("walbridge", deadline=None)
+hypothesis.settings.register_profile("walbridge", deadline=None, max_examples=examples(100))
 hypothesis.settings.load_profile("walbridge")
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fuzz import targets
 from tests.fuzz.__main__ import options
 from tests.fuzz.campaign import fuzz, shares
@@ -50,7 +51,7 @@ def test_empty_and_short_inputs_are_a_value_or_refused(name: str) -> None:
 
 
 @given(st.lists(MESSAGES | PREFIXED, max_size=6), st.binary(max_size=8))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_session_of_any_messages_in_any_order_is_decoded_or_refused(messages: list[object], rest: bytes) -> None:
     payloads = [encode_message(message) for message in messages]  # type: ignore[arg-type]
     targets.stream(b"".join(len(each).to_bytes(2, "big") + each for each in payloads) + rest)
@@ -77,6 +78,7 @@ def test_shares_of_a_campaign_add_up_to_what_was_asked_for() -> None:
     assert shares(10, ["frame"]) == {"frame": 10}
 
 
+@pytest.mark.simulation
 @pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris has no wheel for this Python")
 def test_seconds_of_coverage_guided_inputs_break_no_promise(tmp_path: Path) -> None:
     """All targets in one process; `make fuzz` gives each its own, and two million inputs."""

@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from tests.examples import examples
 from tests.in_soak import in_soak
 from tests.producer.copying.copying_run import OPEN_MAX, Run, run_seed
 from tests.producer.copying.small_postgres import KEYS
@@ -67,7 +68,7 @@ class CopyBesideTheStream(RuleBasedStateMachine):
 
 
 TestCopyBesideTheStream = CopyBesideTheStream.TestCase
-TestCopyBesideTheStream.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+TestCopyBesideTheStream.settings = settings(max_examples=examples(100), stateful_step_count=60, deadline=None)
 
 
 def test_copied_table_equals_the_source_at_every_cut() -> None:

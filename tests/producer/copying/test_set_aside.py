@@ -16,6 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from tests.examples import examples
 from tests.in_soak import in_soak
 from tests.producer.copying.small_postgres import KEYS, RELATION_ID, Row, SmallPostgres
 from walbridge.producer.copying.copy_state import Chunk, TableState
@@ -322,7 +323,7 @@ class CopyInOnePiece(RuleBasedStateMachine):
 
 
 TestCopyInOnePiece = CopyInOnePiece.TestCase
-TestCopyInOnePiece.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+TestCopyInOnePiece.settings = settings(max_examples=examples(100), stateful_step_count=60, deadline=None)
 
 
 def run_seed(seed: int, steps: int = 150) -> Run:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.producer.avro_reader import record_of
 from tests.producer.copy_lines import line_of
 from tests.producer.strategies import fields_of
@@ -35,7 +36,7 @@ def _by_line(of: TableSchema, line: bytes) -> tuple[bytes | None, bytes] | str |
     return None if made is None else (made[0], made[1] + b"transaction\x01rest")
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(tables(), st.data())
 def test_line_becomes_what_its_tuple_becomes(of: TableSchema, data: st.DataObject) -> None:
     assume(of.columns)
@@ -45,7 +46,7 @@ def test_line_becomes_what_its_tuple_becomes(of: TableSchema, data: st.DataObjec
     assert _by_line(of, line) == _by_tuple(of, line) != "refused"
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(tables(), st.data())
 def test_damaged_line_is_refused_where_its_tuple_is(of: TableSchema, data: st.DataObject) -> None:
     """I7"""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.producer.avro_reader import record_of
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.strategies import fields_of
@@ -34,7 +35,7 @@ def _tried(encode: Callable[[], T]) -> T | str:
         return "refused"
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(tables(), st.data())
 def test_any_tuple_becomes_what_generated_code_makes_of_it(of: TableSchema, data: st.DataObject) -> None:
     record = record_of(of=of)
@@ -49,7 +50,7 @@ def test_any_tuple_becomes_what_generated_code_makes_of_it(of: TableSchema, data
         assert generated_plain(*arguments) == plain(*arguments)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(tables(), st.data())
 def test_damaged_tuple_is_refused_where_generated_code_refuses_it(of: TableSchema, data: st.DataObject) -> None:
     """I7"""

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.producer.avro_reader import record_of
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.strategies import fields_of
@@ -101,7 +102,7 @@ def test_plain_rows_are_the_same_before_and_after_code_is_generated(monkeypatch:
     assert both.json.plain(OTHER, 0, both.json.source, SOURCE.encoded, 3, tail) is None
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(tables(), st.data())
 def test_plain_rows_are_what_the_general_way_makes_of_them(of: TableSchema, data: st.DataObject) -> None:
     both = Both(replace(of, replica_identity="d"))

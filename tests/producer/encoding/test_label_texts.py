@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.producer.avro_reader import record_of
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.schemas.strategies import column
@@ -129,7 +130,7 @@ def told(texts: LabelTexts) -> set[tuple[int, bytes]]:
     return {(enum, text) for enum, found in enums.items() for text in found}
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.data())
 def test_labels_of_any_values_are_told_as_text_and_in_binary(data: st.DataObject) -> None:
     made = Made(data.draw)

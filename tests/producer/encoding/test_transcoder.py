@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.producer.avro_reader import encoded_key, key, record_of, row, text_fields
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.strategies import EXCEPTIONAL, fields_of
@@ -25,7 +26,7 @@ def transcode(record: RelationRecord, *fields: Field) -> EncodedTuple:
     return make_transcoder(record)(tuple_data(*fields), 0)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(tables(), st.data())
 def test_any_tuple_of_any_table_decodes_to_its_values(of: TableSchema, data: st.DataObject) -> None:
     record = record_of(of=of)
@@ -43,7 +44,7 @@ def test_any_tuple_of_any_table_decodes_to_its_values(of: TableSchema, data: st.
     assert texts == (encoded.exceptional or {})
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(tables(), st.data())
 def test_key_is_what_fastavro_writes_for_the_key_schema(of: TableSchema, data: st.DataObject) -> None:
     """I3: whoever writes the same key by the contract reaches the same partition."""

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.producer.relations.announcements import (
     AB,
     INT4,
@@ -297,7 +298,7 @@ RENAMED = st.lists(
 
 
 @given(RENAMED, st.integers(0, 7))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_columns_that_stay_keep_their_numbers_whatever_they_are_called(
     steps: list[tuple[str, int, int]], told_at: int
 ) -> None:
@@ -330,7 +331,7 @@ Places = list[tuple[str, int]]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "drop", "rename"]), st.integers(0, 5), st.booleans()), max_size=8))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_number_is_the_columns_own_or_none_however_late_the_catalogue_is_asked(
     steps: list[tuple[str, int, bool]],
 ) -> None:
@@ -389,7 +390,7 @@ def now_of(columns: Valued, last: int) -> TableFacts:
 
 @given(STEPS, st.booleans())
 @example([("default", 0, True), ("drop", 0, True), ("rename", 0, False)], False)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_value_of_older_rows_is_right_or_in_doubt_and_never_in_doubt_for_who_keeps_up(
     steps: Steps, keeps_up: bool
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.producer.relations.announcements import INT4, TEXT, TOPIC, facts, versions
 from tests.schemas.strategies import ENUM_OID, USER_TYPES, column, numeric_typmod, table, tables
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
@@ -35,7 +36,7 @@ def read_back(*records: RelationRecord | TypeRecord) -> RelationCache:
 ORDERS = table(column("id", INT4, is_key=True), column("price", 1700, numeric_typmod(10, 2)))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(tables())
 def test_repeated_relation_keeps_its_id_also_after_a_restart(of: TableSchema) -> None:
     (record,) = versions(of)
@@ -251,7 +252,7 @@ TABLES = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(TABLES, min_size=1, max_size=8), st.booleans())
 def test_an_id_means_one_schema_whatever_tables_come_and_a_restart_finds_the_same(
     announced_tables: list[TableSchema], is_registered: bool

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.producer.uncommitted_server import TABLES, Server
 from tests.producer.uncommitted_session import Session
 from walbridge.producer.session.transactions.transaction_spool import Spool
@@ -58,7 +59,7 @@ ROLLED_BACK = [("begin",), ("block", 0, [1]), *SAVEPOINT, ("block", 0, [1])]
 @example(steps=[("begin",), ("block", 0, [1]), ("reshape",), ("block", 0, [1]), ("end", 0, "commit")])
 @example(steps=[*ROLLED_BACK, ("end", 0, "commit"), ("transaction", [1])])
 @example(steps=[*ROLLED_BACK, ("end", 0, "prepare"), ("end_prepared", 0, "commit")])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_whatever_comes_in_whatever_order_only_what_is_committed_gets_out(
     steps: list[tuple[object, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -78,7 +79,7 @@ def test_whatever_comes_in_whatever_order_only_what_is_committed_gets_out(
 
 
 @given(steps=STEPS, data=st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_damaged_streams_end_in_words_and_in_nothing_else(
     steps: list[tuple[object, ...]], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.schemas.strategies import CUTS, PROGRESS, TYPE_RECORDS, relation_records
 from walbridge.schemas.avro.codec import (
     CONTROL_RECORDS,
@@ -88,7 +89,7 @@ def test_decoded_record_is_encoded_to_the_same_bytes(value: bytes) -> None:
     assert encode_control(*decode_control(value)) == value
 
 
-@settings(max_examples=20)  # some thousand lengths each
+@settings(max_examples=examples(20))  # some thousand lengths each
 @given(ENCODED)
 def test_record_cut_off_at_any_length_is_refused(value: bytes) -> None:
     for length in range(len(value)):

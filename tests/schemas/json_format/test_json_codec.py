@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.producer.avro_reader import encoded_key, record_of
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.strategies import EXCEPTIONAL, fields_of
@@ -47,7 +48,7 @@ def row_of(record: RelationRecord, *sent: Any) -> dict[str, Any]:
     return json.loads(json_codec(record).value(inserted(record, *sent)[1]))["after"]  # type: ignore[no-any-return]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(tables(), st.data())
 def test_event_of_any_table_comes_back_from_json_to_the_byte(of: TableSchema, data: st.DataObject) -> None:
     record = json_record(of=replace(of, replica_identity="d"))
@@ -72,7 +73,7 @@ def test_event_of_any_table_comes_back_from_json_to_the_byte(of: TableSchema, da
             assert avro_key(codec.key(made.key), record) == made.key
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(tables(), st.data())
 def test_json_reader_finds_each_value(of: TableSchema, data: st.DataObject) -> None:
     record = json_record(of=of)

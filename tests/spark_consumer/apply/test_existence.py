@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.contract_writer import Event
+from tests.examples import examples
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import Log, applied, changed, column, copied, head_rows, relation, table_plan
 from walbridge.schemas.errors import COPY_TABLE, OperatorError
@@ -246,7 +247,7 @@ class Items:
         self.rows[free] = n
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_the_lake_equals_the_source_whatever_is_appended_merged_killed_or_undone(
     tmp_path_factory: pytest.TempPathFactory, crash_at: Counter[str], seed: int

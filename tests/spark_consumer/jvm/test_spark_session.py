@@ -8,13 +8,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests.examples import examples
 from walbridge.spark_consumer.jvm.spark_session import properties_text
 
 SIGNS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.text("\\ =:#!\t\r\n\f\"'", max_size=10)
 
 
 @given(st.dictionaries(SIGNS.filter(bool), SIGNS, max_size=5))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(50))
 def test_every_property_survives_the_file(spark: SparkSession, tmp_path: Path, conf: dict[str, str]) -> None:
     path = tmp_path / "spark.properties"
     path.write_text(properties_text(conf))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from walbridge.producer.encoding.binary import floats, types
 from walbridge.producer.encoding.binary.floats import double_text, float_text
 from walbridge.producer.encoding.binary.reader import Reader
@@ -42,7 +43,7 @@ def reader_of(output: str, server_version: int) -> Reader:
 
 
 @pytest.mark.parametrize("functions", OWN, ids=lambda each: each[0][1])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.binary(max_size=60))
 def test_any_bytes_are_a_text_or_malformed(functions: tuple[types.Function, types.Function], data: bytes) -> None:
     with contextlib.suppress(*MALFORMED):
@@ -50,7 +51,7 @@ def test_any_bytes_are_a_text_or_malformed(functions: tuple[types.Function, type
 
 
 @pytest.mark.parametrize("oid", [COMPOSITE, RANGE, MULTIRANGE, ARRAY])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     data=st.binary(max_size=60)
     | st.lists(st.integers(-2, 5), max_size=12).map(lambda n: struct.pack(f">{len(n)}i", *n))
@@ -110,7 +111,7 @@ def test_text_of_a_float_is_read_as_the_same_float(number: float) -> None:
     assert struct.pack("<f", float(float_text(number))) == struct.pack("<f", number)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.floats(width=32, min_value=0, exclude_min=True, allow_infinity=False))
 def test_quick_way_to_the_shortest_digits_of_a_float_is_the_exact_one(number: float) -> None:
     (bits,) = struct.unpack("<I", struct.pack("<f", number))

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, wal_start
 from walbridge.producer.session.transactions import transaction_spool as spools
 from walbridge.producer.session.transactions.transaction_spool import BUFFERED_BYTES_MAX, PIECE_BYTES, Spool, Spooled
@@ -49,7 +50,7 @@ def payloads(spooled: Spooled) -> list[bytes]:
     aborted=st.sets(st.integers(0, 3)),
     piece_bytes=st.integers(1, 64),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_what_was_not_aborted_comes_out_in_its_order_however_it_is_cut(
     records: list[tuple[int, bytes]], aborted: set[int], piece_bytes: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
