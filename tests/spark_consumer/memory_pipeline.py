@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -27,6 +28,7 @@ from walbridge.schemas.topics import cuts_topic, metadata_topic
 from walbridge.spark_consumer import job, plan_runner
 from walbridge.spark_consumer.apply import copy_builds
 from walbridge.spark_consumer.apply.copy_builds import CopyBuild
+from walbridge.spark_consumer.delta.maintenance.revisits import Revisits
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.kafka.cuts_source import CutsFrom, CutsSource
 from walbridge.spark_consumer.plan import ended_copies
@@ -35,6 +37,8 @@ from walbridge.spark_consumer.plan.plan import Plan
 CUTS, METADATA = cuts_topic(PIPELINE), metadata_topic(PIPELINE)
 Rest = Callable[[], None]
 Barriers = Sequence[tuple[RelationRecord, Barrier]]
+_SPARK = MagicMock()
+"""It has no state, and to make another one costs more than a plan."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class MemoryPipeline:
     rest: Rest = lambda: None
     """What the stream calls while it has nothing to bring."""
     beside: Beside = field(default_factory=Beside)
+    visits: bool = False
+    """Whether each job visits tables at rest between its plans: it costs half of the job, and most tests none."""
 
     def announce(self, *relations: RelationRecord) -> None:
         for relation in relations:
@@ -143,7 +149,11 @@ def job_over(
             build.run()
         return build._over.is_set() and (build in awaited or pipeline.beside.gets_on())
 
+    def next_visit(revisits: Revisits, now: datetime) -> str | None:
+        return visited(revisits, now) if pipeline.visits else None
+
     awaited: list[CopyBuild] = []
+    visited = Revisits.next
 
     of_lake = {"path": str(lake), "plan_rows_max": 4, "apply_threads": 2} | options
     settings = Settings(name=PIPELINE, lake=of_lake, postgres={"origin": origin})  # type: ignore[arg-type]
@@ -155,6 +165,7 @@ def job_over(
         patch.setattr(CopyBuild, "start", lambda _build: None)
         patch.setattr(CopyBuild, "has_ended", has_ended)
         patch.setattr(ended_copies, "DEFERRED_RECORDS_MIN", pipeline.beside.deferred_from)
+        patch.setattr(Revisits, "next", next_visit)
 
         def run(*, follows: bool = False, stop: threading.Event | None = None) -> None:
             def follow(
@@ -165,7 +176,7 @@ def job_over(
                     pipeline.follow(source, act)
 
             patch.setattr(CutsSource, "follow", follow)
-            started = job.Job(MagicMock(), settings, stop or threading.Event())
+            started = job.Job(_SPARK, settings, stop or threading.Event())
             started.run(once=True)
 
         yield run
