@@ -18,6 +18,7 @@ from tests.in_soak import in_soak
 from tests.spark_consumer.apply.test_appliers import ENDLESS, ENDS, ITEMS, KEYS, LSN, TYPES, event, infinite_event
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import Log, applied, changed, column, head_rows, relation, table_plan, values
+from tests.spark_consumer.events import copied as copied_by_driver
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.settings import Settings
@@ -48,7 +49,9 @@ def executors(spark: SparkSession) -> Appliers:
     return Appliers("spark", spark)
 
 
-def copied(spark: SparkSession, lake: Path, of: RelationRecord, appliers: Appliers, *rows: dict[str, Any]) -> TableHead:
+def copied(
+    spark: SparkSession | None, lake: Path, of: RelationRecord, appliers: Appliers, *rows: dict[str, Any]
+) -> TableHead:
     return applied(spark, lake, copies(of, *rows), table_plan(of, None), [of], appliers=appliers)
 
 
@@ -94,27 +97,15 @@ def test_executors_of_a_cluster_write_what_is_large_of_one_plan(spark: SparkSess
     assert not Appliers("local", spark, on_cluster=True).writes_by_executors(Volume(whole_plan, 200 * whole_plan))
 
 
-def test_what_executors_write_is_told_once_a_table_with_its_figures(spark: SparkSession, lake: Path) -> None:
-    executors = Appliers("spark", spark)
-    with capture_logs() as said:
-        head = copied(spark, lake, ITEMS, executors, *[{"id": key} for key in (1, 2)])
-        changed(spark, lake, head, *[event("c", at, id=5 + at) for at in range(2)], appliers=executors)
-
-    (told,) = [each for each in said if each["event"] == "a table's new rows are written by executors"]
-    assert told["path"] == f"{lake}/{head.path}"
-    assert told["rows"] == 2
-    assert told["bytes"] > 0
-
-
 def test_every_type_comes_out_as_delta_rs_writes_it(spark: SparkSession, lake: Path) -> None:
     """Copied, inserted, and with values that the lake has as text alone."""
     found = []
-    for name in ("local", "spark"):
+    for name, by in (("local", None), ("spark", spark)):
         appliers, folder, of_keys = Appliers(name, spark), lake / name, lake / f"keys of {name}"
-        head = copied(spark, folder, TYPES, appliers, {"id": 1}, ENDS)
+        head = copied(by, folder, TYPES, appliers, {"id": 1}, ENDS)
         inserts = [event("c", at, TYPES, **ENDS | {"id": 3 + at}) for at in range(2)]
-        head = changed(spark, folder, head, *inserts, appliers=appliers)
-        keys = copied(spark, of_keys, KEYS, appliers)
+        head = changed(by, folder, head, *inserts, appliers=appliers)
+        keys = copied_by_driver(None, of_keys, KEYS)
         infinite = [infinite_event("c", at, LSN, text, {"the `key`": "", "x": 1.5}) for at, text in enumerate(ENDLESS)]
         keys = changed(spark, of_keys, keys, *infinite, appliers=appliers)
         found.append([sorted(head_rows(*of), key=repr) for of in ((folder, head), (of_keys, keys))])
@@ -124,22 +115,27 @@ def test_every_type_comes_out_as_delta_rs_writes_it(spark: SparkSession, lake: P
 
 
 def test_new_rows_are_added_and_others_searched_for(spark: SparkSession, lake: Path, executors: Appliers) -> None:
-    """I5: a row that came and went is none, and a key that comes twice is one."""
-    head = copied(spark, lake, ITEMS, executors, *[{"id": key, "body": "b"} for key in (1, 2)])
-    new = [event("c", 0, id=3, body="c"), event("u", 1, id=3, body="d")]
-    new += [event("c", 2, id=4), event("d", 3, id=4), event("c", 4, id=5, body="e")]
-    head = changed(spark, lake, head, *new, appliers=executors)
+    """I5: a row that came and went is none, and a key that comes twice is one. What executors write is told once a
+    table, with its figures."""
+    with capture_logs() as said:
+        head = copied(spark, lake, ITEMS, executors, *[{"id": key, "body": "b"} for key in (1, 2)])
+        new = [event("c", 0, id=3, body="c"), event("u", 1, id=3, body="d")]
+        new += [event("c", 2, id=4), event("d", 3, id=4), event("c", 4, id=5, body="e")]
+        head = changed(spark, lake, head, *new, appliers=executors)
     added = writers(lake, head)
     other = [event("u", 0, lsn=LSN + 8, id=1, body="x"), event("c", 1, lsn=LSN + 8, id=6, body="f")]
     head = changed(spark, lake, head, *other, to_cut=3, appliers=executors)
 
     assert added[-1] == "spark"
     assert bodies(lake, head) == [(1, "x"), (2, "b"), (3, "d"), (5, "e"), (6, "f")]
+    (told,) = [each for each in said if each["event"] == "a table's new rows are written by executors"]
+    assert (told["path"], told["rows"]) == (f"{lake}/{head.path}", 2)
+    assert told["bytes"] > 0
 
 
 def test_copy_takes_the_place_of_what_was_there(spark: SparkSession, lake: Path, executors: Appliers) -> None:
     """I8: its rows are folded with the changes that came beside it."""
-    base = copied(spark, lake, ITEMS, executors, *[{"id": key, "body": "old"} for key in range(4)])
+    base = copied_by_driver(None, lake, ITEMS, *[{"id": key, "body": "old"} for key in range(4)])
     log = copies(ITEMS, *[{"id": key, "body": "b"} for key in (1, 2, 3)])
     for change in (event("u", 0, id=1, body="x"), event("d", 1, id=2)):
         log.add(change)
@@ -172,7 +168,7 @@ def test_base_that_holds_rows_of_executors_already_is_refused(
     spark: SparkSession, lake: Path, executors: Appliers
 ) -> None:
     """I5: also where a table has nothing else of Spark's."""
-    base = copied(spark, lake, ITEMS, executors, {"id": 1})
+    base = copied_by_driver(None, lake, ITEMS, {"id": 1})
     new = [event("c", at, id=5 + at) for at in range(3)]
     head = changed(spark, lake, base, *new, appliers=executors)
 
@@ -184,7 +180,7 @@ def test_large_segment_that_empties_a_table_and_comes_to_no_rows_is_done_once(
     spark: SparkSession, lake: Path, executors: Appliers
 ) -> None:
     """I5: Spark makes no commit of no rows."""
-    base = copied(spark, lake, ITEMS, executors, {"id": 1}, {"id": 2})
+    base = copied_by_driver(None, lake, ITEMS, {"id": 1}, {"id": 2})
     log = copies(ITEMS, *[{"id": key} for key in (1, 2)])
     for at, key in enumerate((1, 2)):
         log.add(event("d", at, id=key))
@@ -217,7 +213,7 @@ def test_commit_of_another_program_before_it_is_undone(
     spark: SparkSession, lake: Path, executors: Appliers, rivals: list[Commit]
 ) -> None:
     """I5: Spark appends behind it, and only the version tells."""
-    base = copied(spark, lake, ITEMS, executors, {"id": 1}, {"id": 2})
+    base = copied_by_driver(None, lake, ITEMS, {"id": 1}, {"id": 2})
     rivals.append(Commit(plan=None))
 
     head = changed(spark, lake, base, *[event("c", at, id=5 + at) for at in range(2)], appliers=executors)
@@ -231,7 +227,7 @@ def test_commit_of_another_program_between_those_of_a_copy_is_undone(
     spark: SparkSession, lake: Path, executors: Appliers, rivals: list[Commit], is_new: bool
 ) -> None:
     """I5: rows that are added behind it take nobody's place."""
-    base = None if is_new else copied(spark, lake, ITEMS, executors, {"id": 3}, {"id": 4})
+    base = None if is_new else copied_by_driver(None, lake, ITEMS, {"id": 3}, {"id": 4})
     rivals.append(Commit(plan=None))
     part = table_plan(ITEMS, base, [Segment(0, ITEMS.schema_id, None, None, empties=True, is_copied=True)])
     log = copies(ITEMS, {"id": 1}, {"id": 2})
@@ -247,7 +243,7 @@ def test_rows_that_another_job_adds_for_the_same_plan_are_there_once(
     spark: SparkSession, lake: Path, executors: Appliers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I5: it stood still, or its JVM outlived it, and what it has begun to write comes beside the same of this one."""
-    base = copied(spark, lake, KEYLESS, executors, {"body": "a"})
+    base = copied_by_driver(None, lake, KEYLESS, {"body": "a"})
     new = [Event(KEYLESS, "c", LSN, at, after={"body": "b"}) for at in range(2)]
 
     def beside_another(*rest: Any) -> None:
