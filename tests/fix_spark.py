@@ -47,6 +47,9 @@ SETTINGS = {
     # A query over ten rows costs less interpreted than compiled: a quarter of all that these tests cost Spark.
     # ``compiled`` has it as the job has it, and so have the programs that tests start.
     **_INTERPRETED,
+    # A job that waits for the next cut asks Kafka so often; by itself it would do so every 10 ms where a lake is
+    # published at once, as those of tests.
+    "spark.sql.streaming.pollingDelay": "40ms",
     # Ten seconds by default: so long a test would wait for how far a task is.
     "spark.executor.heartbeatInterval": "1s",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

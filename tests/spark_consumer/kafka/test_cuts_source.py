@@ -19,7 +19,7 @@ from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.kafka import cuts_source
-from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsFrom, CutsSource, _Batches
+from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsFrom, CutsSource, _Batches, polling_delay_ms
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 
 
@@ -157,6 +157,28 @@ def test_a_new_checkpoint_starts_at_the_offset_it_is_given(
 
     assert follow_once(source, end) == [2]
     assert (lake / "_checkpoint" / "sources" / "0" / "0").read_text().endswith('{"0":2}}')
+
+
+@pytest.mark.parametrize(("given", "expected"), [("", "150ms"), ("30ms", "30ms")], ids=["not set", "set"])
+def test_stream_at_rest_asks_as_rarely_as_the_publication_allows_unless_spark_is_told_otherwise(
+    source: CutsSource, writer: ContractWriter, spark: SparkSession, given: str, expected: str
+) -> None:
+    """By default a lake is published every three seconds."""
+    writer.send()
+    before = spark.conf.get(cuts_source.POLLING_DELAY)
+    spark.conf.unset(cuts_source.POLLING_DELAY)
+    if given:
+        spark.conf.set(cuts_source.POLLING_DELAY, given)
+    try:
+        follow_once(source)
+        assert spark.conf.get(cuts_source.POLLING_DELAY) == expected
+    finally:
+        spark.conf.set(cuts_source.POLLING_DELAY, str(before))
+
+
+@pytest.mark.parametrize(("publish_ms", "expected"), [(0, 10), (1_000, 50), (3_000, 150), (3_600_000, 200)])
+def test_wait_at_the_end_of_the_topic_is_short_beside_the_publication_interval(publish_ms: int, expected: int) -> None:
+    assert polling_delay_ms(publish_ms) == expected
 
 
 def test_a_failure_in_a_trigger_arrives_as_the_same_object(source: CutsSource, writer: ContractWriter) -> None:
