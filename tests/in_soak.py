@@ -1,4 +1,7 @@
-"""Parameters of a test that only ``make soak`` takes: another way to what one of every run has shown."""
+"""Parameters of a test that not every run takes: another way to what one of every run has shown.
+
+Those of ``make soak`` are in no other run. Those of the simulation are in ``make test``, and not in ``make check``.
+"""
 
 from __future__ import annotations
 
@@ -15,3 +18,8 @@ def in_soak(*values: object) -> object:
 def others_in_soak(values: Iterable[object], in_each_run: Collection[object]) -> list[object]:
     """All values of one parameter, those of every run as they are."""
     return [each if each in in_each_run else in_soak(each) for each in values]
+
+
+def others_in_simulation(values: Iterable[object], in_each_check: Collection[object]) -> list[object]:
+    """All values of one parameter, those of ``make check`` as they are."""
+    return [each if each in in_each_check else pytest.param(each, marks=pytest.mark.simulation) for each in values]

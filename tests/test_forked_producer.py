@@ -22,6 +22,7 @@ def exit_code_of_a_start(of: Template, folder: Path) -> int | None:
     return started.wait(60)
 
 
+@pytest.mark.simulation
 def test_template_that_was_killed_is_replaced_by_another(tmp_path: Path) -> None:
     first = template()
     assert exit_code_of_a_start(first, tmp_path) == 2

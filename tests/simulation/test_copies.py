@@ -26,7 +26,8 @@ from walbridge.producer.session.loop import Session
 
 COMES = Case(has_copy=True)
 QUIET = Case(has_copy=True, faults=[])
-SHORT, SEED_COUNT, SOAK_SEED_COUNT = 40, 50, 20_000
+QUICK, SHORT, SEED_COUNT, SOAK_SEED_COUNT = 8, 40, 50, 20_000
+"""Seeds of ``make check``, of the rest of ``make test``, and of ``make soak``."""
 CHUNK = 50
 SEEDS_MAX = 300
 """In which a mistake must be found."""
@@ -36,6 +37,15 @@ def _outcomes(seeds: range, case: Case = COMES) -> list[Outcome]:
     return [run_seed(seed, case) for seed in seeds]
 
 
+def test_table_that_comes_is_copied_in_the_first_seeds() -> None:
+    """I1, I3, I4, I7, I8"""
+    outcomes = _outcomes(range(QUICK))
+
+    assert refused(iter(outcomes)) == []
+    assert sum(outcome.copies for outcome in outcomes) > QUICK / 2
+
+
+@pytest.mark.simulation
 def test_table_that_comes_is_copied_through_faults_and_restarts() -> None:
     """I1, I3, I4, I7, I8. The runs must also have met what they are there for."""
     outcomes = _outcomes(range(SHORT))

@@ -20,6 +20,8 @@ SOAK_SEED_COUNT = 100_200
 CHUNK = 300
 """What is left for one process at the end of a run keeps the others waiting."""
 SHORT = 300
+QUICK = 30
+"""Of ``make check``."""
 
 
 def _violations(seeds: range) -> tuple[list[str], list[Outcome]]:
@@ -33,6 +35,12 @@ def _violations(seeds: range) -> tuple[list[str], list[Outcome]]:
     return bad, outcomes
 
 
+def test_nothing_is_lost_or_doubled_in_the_first_seeds() -> None:
+    """I1, I3, I4, I7, I8"""
+    assert _violations(range(QUICK))[0] == []
+
+
+@pytest.mark.simulation
 def test_every_fault_and_many_restarts_leave_each_event_in_kafka_once() -> None:
     """I1, I3, I4, I7, I8. The runs must also have met what they are there for."""
     bad, outcomes = _violations(range(SHORT))

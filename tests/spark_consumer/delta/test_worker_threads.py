@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BOUND_S = 120
 WRITES = """
 import sys, threading
@@ -36,6 +38,7 @@ while any(each.is_alive() for each in writers):
 """
 
 
+@pytest.mark.simulation
 def test_listing_beside_more_writes_than_there_are_cores_ends(tmp_path: Path) -> None:
     """I9: each wait ends. A write waits for Python's lock in a thread for which the listing waits with that lock."""
     command = [sys.executable, "-c", WRITES, str(tmp_path), "4"]

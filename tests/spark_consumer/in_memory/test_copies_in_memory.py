@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.contract_events import Event, copied, copy_begin, copy_end
 from tests.faults import kill_points
+from tests.in_soak import others_in_simulation
 from tests.spark_consumer.copied_source import VERSIONS, Row, Source
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.memory_pipeline import Beside, MemoryPipeline, job_over
@@ -142,7 +143,7 @@ class Vandal:
 
 def harmed_folders(random: Random, lake: Path) -> None:
     """Folders are removed, rolled back, damaged or written to by others; nothing stops, and copies mend all."""
-    source = Source(random)
+    source = Source(random, MemoryPipeline(visits=True))
     vandal = Vandal(source, lake)
     with job_over(source.pipeline, lake) as run, pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuts_source, "OFFSETS_PER_READ", cuts_source.LARGE_OFFSETS_PER_READ)
@@ -198,7 +199,7 @@ def swapping(pipeline: MemoryPipeline) -> None:
 
 
 @pytest.mark.parametrize("point", kill_points.JOB)
-@pytest.mark.parametrize("passing", range(3))
+@pytest.mark.parametrize("passing", others_in_simulation(range(3), [1]))
 def test_a_job_killed_at_any_step_of_a_copy_that_ends_swaps_the_table_once(
     lake: Path, point: str, passing: int
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.contract_events import Event, copied, copy_begin, copy_end
+from tests.in_soak import others_in_simulation
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.memory_pipeline import CUTS, MemoryPipeline
 from tests.spark_consumer.two_tables import (
@@ -32,13 +33,14 @@ TEXT = relation([column("id", "int4", is_key=True), column("n")], name="accounts
 MORE = relation([column("id", "int4", is_key=True), column("n"), column("m", "int4")], name="more", relation_id=3)
 
 
+POINTS = ("apply:segment-applied", "job:table-applied", "job:before-publish")
 UNTOLD = {
     "an update of no row": Event(ACCOUNTS, "u", 0x2000, 0, after={"id": 9, "n": 9}),
     "a delete of no row": Event(ACCOUNTS, "d", 0x2000, 0, before={"id": 9}, before_image="key"),
 }
 
 
-@pytest.mark.parametrize("point", ["apply:segment-applied", "job:table-applied", "job:before-publish"])
+@pytest.mark.parametrize("point", others_in_simulation(POINTS, ["job:table-applied"]))
 @pytest.mark.parametrize("case", UNTOLD)
 def test_table_that_does_not_hold_what_the_source_changed_is_stale_also_after_a_death(
     pipeline: MemoryPipeline, run: Run, lake: Path, case: str, point: str

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conformance.expected import texts
 from tests.conformance.recorded import CONTROL, Recording, records
+from tests.in_soak import others_in_simulation
 from walbridge.consumer.event import Event, KafkaRecord, Operation
 from walbridge.consumer.single_events import SingleEvents, decoded
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -81,20 +82,20 @@ class Keys:
         return self
 
 
-def test_reader_that_stops_anywhere_has_the_rows_of_one_that_never_stopped_however_far_its_topic_is_compacted() -> None:
+@pytest.mark.parametrize("apart", others_in_simulation([15, 3], [15]))
+def test_reader_that_stops_anywhere_has_the_rows_of_one_that_never_stopped_however_far_its_topic_is_compacted(
+    apart: int,
+) -> None:
     """I7: every place to stop, and every one that compaction has come to since."""
     for partition in partitions():
         last = partition[-1].offset
         whole = Keys().apply(read(partition, 0)).there
-        for stopped in {record.offset for record in partition}:
-            for cleaned in range(stopped, last + 2, 3):
-                keys = Keys().apply(read(partition[: partition.index(_at(partition, stopped))], 0))
+        for at, stopped in enumerate(record.offset for record in partition):
+            seen = [*read(partition[:at], 0)]
+            for cleaned in range(stopped, last + 2, apart):
+                keys = Keys().apply(seen)
                 keys.apply(read(compacted(partition, cleaned), stopped))
                 assert keys.there == whole, (partition[0].topic, partition[0].partition, stopped, cleaned)
-
-
-def _at(partition: list[KafkaRecord], offset: int) -> KafkaRecord:
-    return next(record for record in partition if record.offset == offset)
 
 
 def deletes() -> list[tuple[KafkaRecord, KafkaRecord]]:

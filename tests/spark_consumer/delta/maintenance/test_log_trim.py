@@ -12,6 +12,7 @@ from deltalake.fs import DeltaStorageHandler
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.in_soak import others_in_simulation
 from tests.spark_consumer.delta.long_log import LongLog
 from walbridge.spark_consumer.delta.folder import put_object
 from walbridge.spark_consumer.delta.maintenance import log_trim, slim_checkpoint
@@ -87,7 +88,7 @@ def test_trim_that_is_late_goes_on_the_next_time(table: LongLog) -> None:
     assert commit_name(10) not in table.names()
 
 
-@pytest.mark.parametrize("step", range(0, 60, 7))
+@pytest.mark.parametrize("step", others_in_simulation(range(0, 60, 7), [14, 42]))
 def test_every_named_version_is_readable_wherever_a_trim_is_killed(
     table: LongLog, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:

@@ -300,6 +300,7 @@ class Clock:
         return self.now
 
 
+@pytest.mark.simulation
 def test_days_of_plans_leave_what_kept_rows_name_and_little_else(
     manifest: Manifest, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,9 @@ from walbridge.spark_consumer.delta.maintenance.revisits import INTERVAL, Revisi
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
-BURST = 70
+COMMITS_BETWEEN_VISITS = 8
+BURST = COMMITS_BETWEEN_VISITS + 3
+RETENTION_HOURS = 6
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -34,8 +36,15 @@ def manifest(lake: Path) -> Manifest:
     return Manifest(str(lake), "p", {})
 
 
+@pytest.fixture(autouse=True)
+def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "MANIFEST_ROWS_MAX", 4)
+    monkeypatch.setattr(maintenance, "COMMITS_BETWEEN_VISITS", COMMITS_BETWEEN_VISITS)
+    monkeypatch.setattr(maintenance, "SMALL_FILES_MAX", 6)
+
+
 def started(lake: Path, manifest: Manifest, clock: Clock) -> Maintenance:
-    hours = {"all_cuts_hours": 1, "minute_cuts_hours": 4, "cut_retention_hours": 24}
+    hours = {"all_cuts_hours": 1, "minute_cuts_hours": 2, "cut_retention_hours": RETENTION_HOURS}
     return Maintenance(str(lake), manifest, Settings(name="p", lake={"path": str(lake), **hours}), clock)  # type: ignore[arg-type]
 
 
@@ -60,7 +69,7 @@ def test_files_of_a_burst_go_while_the_source_is_at_rest(lake: Path, manifest: M
         tidying.after_plan([PATH])
     assert data_files(lake) == BURST
     clock.now += timedelta(days=9)
-    for n in range(BURST + 1, BURST + 21):
+    for n in range(BURST + 1, BURST + 13):
         clock.now += timedelta(minutes=30)
         publish(manifest, n, version, clock.now)
         tidying.after_plan([])
@@ -69,10 +78,11 @@ def test_files_of_a_burst_go_while_the_source_is_at_rest(lake: Path, manifest: M
     assert values(lake) == [BURST]
 
 
+@pytest.mark.simulation
 def test_jobs_that_end_after_one_plan_leave_files_and_log_bounded(lake: Path, manifest: Manifest) -> None:
     clock = Clock()
     written = {}
-    for n in range(1, 61):
+    for n in range(1, 41):
         clock.now += timedelta(hours=1)
         version = overwrite(lake, n)
         written[version] = [n]
@@ -80,9 +90,9 @@ def test_jobs_that_end_after_one_plan_leave_files_and_log_bounded(lake: Path, ma
         started(lake, manifest, clock).after_plan([PATH])
 
     named = manifest.versions_in_rows(PATH)
-    assert len(named) <= 24 + maintenance.MANIFEST_ROWS_MAX + 1
+    assert len(named) <= RETENTION_HOURS + maintenance.MANIFEST_ROWS_MAX + 1
     assert data_files(lake) <= len(named) + maintenance.MANIFEST_ROWS_MAX
-    assert len(logged_versions(lake)) <= 2 * len(named) + 40
+    assert len(logged_versions(lake)) <= len(named) + 20
     assert {version: values(lake, version) for version in named} == {version: written[version] for version in named}
 
 
