@@ -104,7 +104,7 @@ wheels: setup
 
 # First with all examples what `make check` draws few of.
 soak: setup
-	EXAMPLES=all $(BIN)/pytest -n auto --dist worksteal -m 'hypothesis and ($(UNIT) or simulation)' $(ARGS)
+	EXAMPLES=all $(BIN)/pytest -n auto --dist worksteal -m 'hypothesis and not soak and ($(UNIT) or simulation)' $(ARGS)
 	FAULT_SEED=$(DRAWN) $(BIN)/pytest -m soak -s $(ARGS)
 
 format: setup
