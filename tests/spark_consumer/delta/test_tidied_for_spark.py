@@ -10,6 +10,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from deltalake.fs import DeltaStorageHandler
 from pyspark.sql import SparkSession
 
+from tests.in_soak import in_soak
 from tests.spark_consumer.delta.maintenance.test_maintenance import Clock, publish
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.maintenance import log_trim, maintenance, old_files
@@ -79,8 +80,9 @@ class Marked:
         assert [row.n for row in self.spark.table(f"delta.`{self.folder}`").orderBy("n").collect()] == sorted(self.rows)
 
 
+@pytest.mark.parametrize(("turns", "appended"), [(2, 3), in_soak(4, 9)], ids=["short", "long"])
 def test_kept_versions_of_a_table_that_two_engines_write_are_readable_by_both_and_little_else_is_left(
-    lake: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    lake: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, turns: int, appended: int
 ) -> None:
     """I8: log, vectors and data files; also after somebody's VACUUM, and for the next commits of both."""
     monkeypatch.setattr(maintenance, "COMMITS_BETWEEN_VISITS", 1)
@@ -94,12 +96,12 @@ def test_kept_versions_of_a_table_that_two_engines_write_are_readable_by_both_an
     hours = {"all_cuts_hours": 1, "minute_cuts_hours": 2, "cut_retention_hours": 100}
     settings = Settings(name="p", lake={"path": str(lake), **hours})  # type: ignore[arg-type]
     tidying = Maintenance(str(lake), table.manifest, settings, clock)
-    for turn in range(4):
-        for n in range(9):
+    for turn in range(turns):
+        for n in range(appended):
             table.append(100 * turn + 100 + n)
         table.delete(turn)
         table.publish()
-        if turn == 1:
+        if turn == turns // 2 - 1:
             table.grow_old()
             tidying.after_plan([])
             tidying.after_plan([PATH])
@@ -113,9 +115,11 @@ def test_kept_versions_of_a_table_that_two_engines_write_are_readable_by_both_an
         tidying.after_plan([])
         tidying.after_plan([PATH])
 
-    table.assert_readable()
-    names = [file.name for file in (table.folder / "_delta_log").iterdir()]
-    assert len([name for name in names if name.endswith(".json") and name[0] == "0"]) < 40
+    is_long = turns > 2  # each look reads all kept versions with both engines; the last one sees what others would
+    if is_long:
+        table.assert_readable()
+        names = [file.name for file in (table.folder / "_delta_log").iterdir()]
+        assert len([name for name in names if name.endswith(".json") and name[0] == "0"]) < 40
     files = DeltaStorageHandler(str(table.folder))
     versions = [*table.kept, DeltaTable(str(table.folder)).version()]
     needed = [contents_at(files, LogFiles.of(files), version) for version in versions]
@@ -125,7 +129,8 @@ def test_kept_versions_of_a_table_that_two_engines_write_are_readable_by_both_an
     session = spark.newSession()
     session.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")  # else two hundred tasks
     session.sql(f"VACUUM delta.`{table.folder}`").collect()
-    table.assert_readable()
+    if is_long:
+        table.assert_readable()
     table.delete(110)
     table.append(999)
     table.publish()
@@ -144,11 +149,11 @@ def test_merges_leave_no_vector_that_no_kept_version_names(
     tidying = Maintenance(str(lake), table.manifest, settings, clock)
     table.publish()
     tidying.after_plan([PATH])
-    for n in range(3):
+    for n in range(2):
         spark.sql(f"DELETE FROM delta.`{table.folder}` WHERE n IN ({n}, {100 + n})")
         table.rows -= {n, 100 + n}
         table.append(101 + n)
-    assert len(table.vectors()) >= 3
+    assert len(table.vectors()) >= 2
     clock.now += timedelta(hours=5)
     table.publish()
     table.manifest.thin(Retention(*[timedelta(hours=1)] * 3), clock.now)
