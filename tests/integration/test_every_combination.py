@@ -52,7 +52,7 @@ GRAMMAR = {
 SINCE_18 = {"generated": "FOR TABLE t WITH (publish_generated_columns = stored)"}
 BESIDE = 8
 """Subscribers at once."""
-TRIPLES = int(os.environ.get("TRIPLES", "60"))
+TRIPLES = int(os.environ.get("TRIPLES", "32"))
 """Of three publications beside a subscriber; every one of two is, and every one of three by what the server sends."""
 SYNC_S = 120.0
 PLENTY = {
