@@ -30,14 +30,22 @@ from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 READ_S = 60.0
+AT_ONCE_MS, PATIENT_MS = 5, 500
+"""How long the broker holds a fetch for which nothing is there. Only its answer tells a reader of the end; one that
+waits for more is told at once of what comes, and costs the broker a tenth of a core if it asks that often."""
+READ_AHEAD = 5_000
 MARKED_S = 10.0
 """A transaction ends in each partition at a moment of its own: in that of the cuts last, maybe."""
 
 
 class TopicReader:
-    """Follows one topic as a read_committed reader; keeps what it has read."""
+    """Follows one topic as a read_committed reader; keeps what it has read. While nobody reads, it fetches nothing.
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+    Args:
+        fetch_ms: of ``AT_ONCE_MS`` and ``PATIENT_MS``.
+    """
+
+    def __init__(self, bootstrap_servers: str, topic: str, fetch_ms: int = AT_ONCE_MS) -> None:
         self.topic = topic
         self.messages: list[Message] = []
         self._consumer = Consumer(
@@ -48,7 +56,7 @@ class TopicReader:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
-                "fetch.wait.max.ms": 10,
+                "fetch.wait.max.ms": fetch_ms,
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
                 "error_cb": lambda error: None,
@@ -57,8 +65,13 @@ class TopicReader:
         self._ends: dict[int, int] = {}
         self._by_place: dict[tuple[int, int], Message] = {}
         self._next: dict[int, int] = {}
-        """By partition: the offset to read on from."""
-        self._is_assigned = False
+        """By partition, the offset to read next."""
+        self._is_reading = False
+        self._begin()
+
+    def _begin(self) -> None:
+        found = self._consumer.list_topics(self.topic, timeout=READ_S).topics[self.topic]
+        self._next = dict.fromkeys(found.partitions, 0) if found.error is None else {}
 
     @property
     def partition_count(self) -> int:
@@ -70,48 +83,34 @@ class TopicReader:
             self._begin()
         return bool(self._next)
 
-    def _begin(self) -> None:
-        """Read from the beginning again."""
-        found = self._consumer.list_topics(self.topic, timeout=READ_S).topics[self.topic]
-        self._next = dict.fromkeys(found.partitions if found.error is None else (), 0)
-
-    @contextmanager
-    def _fetching(self) -> Iterator[None]:
-        """Only now the broker is asked for records: behind the last one a reader asks for more without a pause."""
-        try:
-            yield
-        finally:
-            if self._is_assigned:
-                self._consumer.unassign()
-                self._is_assigned = False
-
-    def _poll(self) -> Message | None:
-        if not self._is_assigned:
-            self._consumer.assign([TopicPartition(self.topic, *place) for place in self._next.items()])
-            self._is_assigned = True
-        return self._consumer.poll(0.05)
-
     def read_until(self, done: Callable[[], bool], timeout_s: float = READ_S) -> None:
         """Poll until ``done``; stop when time is up, without a word: the caller judges."""
         deadline_s = time.monotonic() + timeout_s
-        with self._fetching():
+        try:
             while not done() and time.monotonic() < deadline_s:
-                if not self.exists:
-                    time.sleep(0.05)
-                elif (message := self._poll()) is not None:
-                    self._take(message)
+                self._poll()
+        finally:
+            if self._is_reading:
+                self._consumer.unassign()
+                self._is_reading = False
 
-    def _take(self, message: Message) -> None:
-        error = message.error()
-        partition, offset = message.partition() or 0, message.offset() or 0
-        if error is None:
-            self.messages.append(message)
-            self._by_place[partition, offset] = message
-            self._next[partition] = offset + 1
-        elif error.code() == KafkaError._PARTITION_EOF:
-            self._ends[partition] = offset
-        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            raise AssertionError(f"{self.topic} lost records: {error.str()}")
+    def _poll(self) -> None:
+        if not self.exists:
+            time.sleep(0.05)
+            return
+        if not self._is_reading:
+            self._is_reading = True
+            self._consumer.assign([TopicPartition(self.topic, *place) for place in self._next.items()])
+        if (message := self._consumer.poll(0.05)) is not None:
+            error = message.error()
+            if error is None:
+                self.messages.append(message)
+                self._by_place[message.partition() or 0, message.offset() or 0] = message
+                self._next[message.partition() or 0] = (message.offset() or 0) + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._ends[message.partition() or 0] = message.offset() or 0
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise AssertionError(f"{self.topic} lost records: {error.str()}")
 
     def read_to_end(self) -> list[Message]:
         """All that is visible now: from the beginning, each partition to its end."""
@@ -126,11 +125,17 @@ class TopicReader:
     def read_range(self, part: PartitionRange) -> list[Message]:
         """Exactly the records of a cut's range; fails if one of them is not there."""
         last = part.partition, part.end_offset - 1
-        self.read_until(lambda: last in self._by_place)
+        if last not in self._by_place:
+            # What is there is read at once, and not fetched anew for each range.
+            self._ends.clear()
+            self.read_until(lambda: last in self._by_place and self._has_read_ahead(part))
         there = [self._by_place.get((part.partition, each)) for each in range(part.start_offset, part.end_offset)]
         found = [message for message in there if message is not None]
         assert len(found) == part.records == part.end_offset - part.start_offset, f"{part} holds {len(found)} records"
         return found
+
+    def _has_read_ahead(self, part: PartitionRange) -> bool:
+        return part.partition in self._ends or self._next[part.partition] > part.end_offset + READ_AHEAD
 
     def close(self) -> None:
         self._consumer.close()
@@ -155,10 +160,12 @@ class Topics:
         self._gone = frozenset(gone)
         self._bootstrap_servers = bootstrap_servers
         self._pipeline = pipeline
-        self._readers: dict[str, TopicReader] = {}
+        self._readers: dict[tuple[str, int], TopicReader] = {}
         self._schemas: dict[str, tuple[RelationRecord, Any]] = {}
         self._versions: dict[tuple[str, int], RelationRecord] = {}
         self._log_ends: LogEnds | None = None
+        self._positions: dict[PartitionRange, list[Position]] = {}
+        """Of the events of each range that was decoded, by offset."""
 
     def __enter__(self) -> Topics:
         return self
@@ -167,14 +174,14 @@ class Topics:
         for reader in self._readers.values():
             reader.close()
 
-    def reader(self, topic: str) -> TopicReader:
-        if topic not in self._readers:
-            self._readers[topic] = TopicReader(self._bootstrap_servers, topic)
-        return self._readers[topic]
+    def reader(self, topic: str, fetch_ms: int = AT_ONCE_MS) -> TopicReader:
+        if (topic, fetch_ms) not in self._readers:
+            self._readers[topic, fetch_ms] = TopicReader(self._bootstrap_servers, topic, fetch_ms)
+        return self._readers[topic, fetch_ms]
 
     def wait_for_cut(self, wanted: Callable[[Cut], bool], what: str, timeout_s: float = READ_S) -> Cut:
         """The first cut that fits; the test fails when none came in time."""
-        reader = self.reader(cuts_topic(self._pipeline))
+        reader = self.reader(cuts_topic(self._pipeline), PATIENT_MS)
         seen = 0
         found: list[Cut] = []
 
@@ -198,7 +205,7 @@ class Topics:
 
         The broker answers a commit before its markers are written: readers may see the cut a moment later.
         """
-        reader = self.reader(cuts_topic(self._pipeline))
+        reader = self.reader(cuts_topic(self._pipeline), PATIENT_MS)
         self._log_ends = self._log_ends or LogEnds(self._bootstrap_servers)
         end = self._log_ends.end(reader.topic)
         covers: dict[int, bool] = {}
@@ -237,7 +244,9 @@ class Topics:
         found: list[Event] = []
         for part in cut.partitions:
             there = self.reader(part.topic).read_range(part)
-            found += [self.decode(message) for message in there if message.value() is not None]
+            decoded = [self.decode(message) for message in there if message.value() is not None]
+            self._positions[part] = [event.position for event in decoded]
+            found += decoded
         return sorted(found, key=lambda event: event.position)
 
     def decode(self, message: Message) -> Event:
@@ -328,16 +337,19 @@ class Topics:
 
     def _check_order(self, cuts: Iterable[Cut]) -> None:
         """Each record that they name is there; each partition has its positions in order, and none twice."""
-        newest: dict[tuple[str, int, str], Event] = {}
+        newest: dict[tuple[str, int, str], Position] = {}
         positions = Counter[tuple[str, int, str, Position]]()
         for cut in cuts:
-            for event in sorted(self.events(cut), key=lambda event: event.offset):
-                if event.position.ordinal >= 0:
-                    place = event.relation.topic, event.partition, str(cut.epoch)
-                    positions[*place, event.position] += 1
-                    before = newest.get(place)
-                    assert before is None or before.position <= event.position, f"out of order at {event.position}"
-                    newest[place] = event
+            if not self._positions.keys() >= {*cut.partitions}:  # it came since the replay
+                self.events(cut)
+            for part in cut.partitions:
+                place = part.topic, part.partition, str(cut.epoch)
+                for position in self._positions[part]:
+                    if position.ordinal >= 0:
+                        positions[*place, position] += 1
+                        before = newest.get(place)
+                        assert before is None or before <= position, f"out of order at {position}"
+                        newest[place] = position
         assert [place for place, count in positions.items() if count > 1] == []
 
 
