@@ -26,8 +26,8 @@ from walbridge.tables.copy import copy
 from walbridge.tables.read_tables import read_tables
 
 WAIT_S = 30.0
-LITTLE = {"max.partition.fetch.bytes": 1024, "queued.min.messages": 1}
-"""For what is unread not to be here yet either."""
+LITTLE = {"max.partition.fetch.bytes": 1024, "queued.min.messages": 1, "fetch.queue.backoff.ms": 10}
+"""For what is unread not to be here yet either; without the last the client fetches once in a second."""
 
 
 def kafka(producer: ProducerUnderTest, group: str = "reader") -> dict[str, str]:
