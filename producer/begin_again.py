@@ -26,10 +26,10 @@ from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.start import refuse_bad_beginning, refuse_other_cluster
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.table_requests import RequestsRead, copy_of_all_asked
+from walbridge.producer.named_publications import make_missing
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import ServerIdentity
-from walbridge.producer.postgres.requirements import ensure_publication
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
 from walbridge.producer.start import Parts, progress_before_slot, transactional_id
@@ -94,7 +94,7 @@ def begin_again(
     if server.system_id != parts.server.system_id:
         raise RetryableError("the server behind [postgres] dsn is being replaced")
     refuse_bad_beginning(last, server, slot.inspect(connection, last.slot))
-    ensure_publication(connection, settings)
+    make_missing(settings, connection, last)
     creating = _creating(settings, parts, connection, last, server, requests, lost.what)
     if lost.what != FIRST_COPY_WAITS:
         log.warning("a new epoch begins: every table is stale until it is copied", reason=lost.what)

@@ -13,13 +13,15 @@ from collections.abc import Sequence
 import structlog
 
 from walbridge.producer.errors.publications import publication_missing
-from walbridge.producer.guards.baseline import Baseline, followed_names
+from walbridge.producer.guards.baseline import Baseline, followed_names, refuse_lost_publications
 from walbridge.producer.guards.unfit.publication_faults import refuse_other_columns
 from walbridge.producer.postgres.catalog import published_tables_unless_locked
 from walbridge.producer.postgres.connection import SqlConnection
-from walbridge.producer.postgres.publications.publication import publications_named
+from walbridge.producer.postgres.publications.publication import publication_state, publications_named
+from walbridge.producer.postgres.requirements import ensure_publication, missing_publication
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.errors import StreamLost
 from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
@@ -70,6 +72,31 @@ def names_of_next_session(
         return named, ()
     is_at_once = {*named} <= {*followed} or _are_gone(connection, followed, progress)
     return (named, ()) if is_at_once and progress.split is None else (followed, named)
+
+
+def make_missing(settings: Settings, connection: SqlConnection, progress: Progress | None) -> None:
+    """Make publications that are missing, before all tables are copied. Raises as ``refuse_missing``."""
+    refuse_missing(settings, connection, progress)
+    ensure_publication(connection, settings)
+
+
+def refuse_missing(settings: Settings, connection: SqlConnection, progress: Progress | None) -> None:
+    """Refuse a missing publication that nobody makes unasked. One that was followed, and renamed, gets its name back.
+
+    Raises:
+        StreamLost: one that was followed was renamed or dropped.
+        OperatorError: one that was never followed is not there.
+    """
+    if (missing := missing_publication(connection, settings)) is None:
+        return
+    names = settings.postgres.publication_names
+    if progress is not None:
+        try:
+            refuse_lost_publications(progress, names, publication_state(connection, names, ()))
+        except StreamLost as lost:
+            if lost.first:  # else all of them are there, and one was made again
+                raise
+    raise missing
 
 
 def _go_together(connection: SqlConnection, named: tuple[str, ...], followed: Sequence[str]) -> bool:

@@ -135,6 +135,7 @@ class StreamLost(OperatorError):
     def __init__(self, what: str, instead: str = "", first: str = "") -> None:
         before = (f"{instead}; or " if instead else "") + (f"{first}; then " if first else "")
         super().__init__(what, remedy=before + COPY_ALL)
+        self.first = first
 
 
 def copy_command(table: str) -> str:

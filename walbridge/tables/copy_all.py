@@ -1,9 +1,9 @@
 """``walbridge copy --all``: asks the producer to copy every table again, into the same topics and lake.
 
-In: settings. Out: one request in the progress topic, durable when this returns; words on what happens next. Where the
-stream can go on, every table is copied beside it and stays current until then; where it cannot, the next start of the
-producer makes a new slot and begins a new epoch, and every table is stale until its copy is whole. So it does where a
-new epoch is asked for, since the lake cannot go on.
+In: settings. Out: one request in the progress topic, durable when this returns; lines that say what happens next. Where
+the stream can go on, every table is copied beside it and stays current until then; where it cannot, the next start of
+the producer makes a new slot and begins a new epoch, and every table is stale until its copy is whole. The same happens
+where a new epoch is requested, since the lake cannot go on.
 """
 
 import time
@@ -14,7 +14,7 @@ from walbridge.producer.errors.topics import metadata_gone
 from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
 from walbridge.producer.guards.start import refuse_bad_start, refuse_unfit_start
 from walbridge.producer.kafka.topics import TopicAdmin
-from walbridge.producer.named_publications import names_of_next_session
+from walbridge.producer.named_publications import names_of_next_session, refuse_missing
 from walbridge.producer.postgres.connection import connect_sql
 from walbridge.producer.postgres.publications.publication import publication_state
 from walbridge.producer.postgres.requirements import missing_publication, stream_options
@@ -40,10 +40,10 @@ def copy_all(
     line_s: float = LINE_S,
     new_epoch: bool = False,
 ) -> int:
-    """Ask for it; 0 when the request is durable, with ``wait`` when all tables are current.
+    """Write the request; returns 0 when the request is durable, with ``wait`` when all tables are current.
 
     Args:
-        new_epoch: also where the stream can go on.
+        new_epoch: begin a new epoch also where the stream can go on.
 
     Raises:
         OperatorError: the first copy is not complete, or a copy would not mend what is wrong.
@@ -58,7 +58,8 @@ def copy_all(
     offset = write(settings, [TableRequest.of_doubt(ALL_TABLES, now_us) if new_epoch else copy])
     tables = [table for table in seen.tables if table.is_published is not False]
     say(f"all {len(tables)} tables: asked to be copied again, one after the other")
-    _say_what_comes(settings, say, lost, new_epoch=new_epoch)
+    missing = None if lost is None else _missing_first(settings, seen.progress)
+    _say_next_steps(say, lost, missing, new_epoch=new_epoch)
     assert seen.postgres is not None
     if not seen.postgres.producer_runs:
         say("walbridge produce does not run now: copies begin when it does")
@@ -70,21 +71,22 @@ def copy_all(
     return code
 
 
-def _say_what_comes(settings: Settings, say: Say, lost: str | None, *, new_epoch: bool) -> None:
-    """``lost``: why the stream cannot go on, if it cannot."""
+def _say_next_steps(say: Say, lost: str | None, missing: tuple[str, str] | None, *, new_epoch: bool) -> None:
+    """``lost``: why the stream cannot go on, if it cannot; ``missing``: what a new slot then waits for."""
     if lost is None and new_epoch:
         say("walbridge produce begins a new epoch, with a new slot; each table is stale until its copy is whole")
     elif lost is None:
         say("the stream goes on meanwhile, and the lake swaps the rows of each table when its copy is whole")
     else:
         say(f"the stream cannot go on: {lost}")
-        if (missing := _missing(settings)) is not None:
-            say(f"{missing.what}, and no slot is made before it does: {missing.remedy}")
+        if missing is not None:
+            what, first = missing
+            say(f"{what}, and no slot is made before it does: {first}")
         say("the next start of walbridge produce makes a new slot; each table is stale until its copy is whole")
 
 
 def _why_lost(settings: Settings, progress: Progress) -> str | None:
-    """As far as it shows before a session; None where the stream can go on."""
+    """Why the stream cannot go on, as far as that can be seen without a session; None where it can."""
     if begins_again(progress):
         return "a new epoch was about to begin"
     with connect_sql(dsn_of(settings), "walbridge copy") as connection:
@@ -106,7 +108,11 @@ def _why_lost(settings: Settings, progress: Progress) -> str | None:
 
 
 def _refuse_lost_topics(settings: Settings, progress: Progress) -> None:
-    """As a start compares the topics of all tables."""
+    """Compare the topics that all tables share, as a start of the producer does.
+
+    Raises:
+        StreamLost: one is gone, or was made anew.
+    """
     baseline, admin = Baseline.of(progress), TopicAdmin(settings)
     if baseline is not None and baseline.control_topics:
         baseline.refuse_other_control_topics(admin.describe(baseline.control_topics).found())
@@ -115,7 +121,13 @@ def _refuse_lost_topics(settings: Settings, progress: Progress) -> None:
         raise metadata_gone(metadata_topic(settings.name), missing)
 
 
-def _missing(settings: Settings) -> OperatorError | None:
-    """What a new slot waits for."""
+def _missing_first(settings: Settings, progress: Progress) -> tuple[str, str] | None:
+    """A publication that a new slot waits for, in words, and what brings it back; None where none is missing."""
     with connect_sql(dsn_of(settings), "walbridge copy") as connection:
-        return missing_publication(connection, settings)
+        missing = missing_publication(connection, settings)
+        try:
+            refuse_missing(settings, connection, progress)
+        except OperatorError as error:
+            assert missing is not None
+            return missing.what, error.first if isinstance(error, StreamLost) else error.remedy
+    return None

@@ -8,14 +8,16 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
-from tests.faults.followed import copy_all_again
+from tests.faults.followed import copy_all_again, settings_of
 from tests.faults.one_table import make_table
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest, refusal_of
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.init import initialise
 from walbridge.schemas.control.progress_record import Progress, encode_progress
-from walbridge.schemas.errors import COPY_ALL
+from walbridge.schemas.errors import COPY_ALL, StreamLost
 from walbridge.schemas.topics import progress_topic
+from walbridge.tables.copy_all import copy_all
 
 pytestmark = pytest.mark.fault
 
@@ -85,8 +87,27 @@ def test_publication_that_is_missing_empty_dropped_or_renamed_is_refused(produce
     producer.database.execute("ALTER PUBLICATION walbridge RENAME TO renamed; INSERT INTO t VALUES (3)")
     words = producer.refusal()
     assert "was renamed to renamed: changes since then did not come" in words
-    producer.database.execute(words.partition("remedy: ")[2].partition("; then ")[0])
+    first = words.partition("remedy: ")[2].partition("; then ")[0]
+    assert _all_say_what_mends_a_rename(producer) == {first}
+    producer.database.execute(first)
     copy_all_again(producer)
+
+
+def _all_say_what_mends_a_rename(producer: ProducerUnderTest) -> set[str]:
+    """First of all, in the words of ``init``, ``copy --all`` and of the start that finds a copy asked for."""
+    settings = settings_of(producer)
+    settings = settings.model_copy(
+        update={"postgres": settings.postgres.model_copy(update={"publication_tables": ()})}
+    )  # else a publication of that name is made where all is copied again
+    with pytest.raises(StreamLost) as init:
+        initialise(settings, None, lambda line: None)
+    said = list[str]()
+    assert copy_all(settings, wait=False, say=said.append) == 0
+    what, _, first = said[2].partition(": ")
+    assert what == "publication walbridge does not exist, and no slot is made before it does"
+    producer.settings["postgres"] = {}
+    start = producer.refusal().partition("remedy: ")[2]
+    return {init.value.first, first, start.partition("; then ")[0]}
 
 
 def test_row_filter_that_fails_on_a_row_is_refused_without_quoting_it(producer: ProducerUnderTest) -> None:

@@ -47,6 +47,7 @@ EVENTS: tuple[Event, ...] = (
     of_database.unlogged_for_a_while,
     of_stream.operations_left_out,
     of_stream.publication_remade,
+    of_stream.publication_renamed,
     of_stream.slot_dropped,
     of_stream.slot_invalidated,
     of_stream.copied_on_request,

@@ -16,6 +16,12 @@ def publication_remade(stage: YearStage) -> None:
     stage.database.execute("DROP PUBLICATION walbridge; CREATE PUBLICATION walbridge FOR ALL TABLES")
 
 
+def publication_renamed(stage: YearStage) -> None:
+    """Somebody tidies names up, and writes."""
+    stage.database.execute("ALTER PUBLICATION walbridge RENAME TO tidied")
+    stage.database.execute("UPDATE pgbench_branches SET filler = 'under another name'")
+
+
 def slot_dropped(stage: YearStage) -> None:
     """Somebody needed the room."""
     stage.producer.kill()
