@@ -31,11 +31,12 @@ from walbridge.producer.kafka.table_requests import copy_of_all_asked
 from walbridge.producer.kafka.topic_specs import control_topics
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.metrics import ProducerMetrics
+from walbridge.producer.named_publications import make_missing
 from walbridge.producer.postgres.catalog import published_tables_unless_locked
-from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.connection import SqlConnection, connect_sql
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.publications.ddl_publication import ddl_publication
-from walbridge.producer.postgres.requirements import ensure_publication, refuse_unfit_server, stream_options
+from walbridge.producer.postgres.requirements import refuse_unfit_server, stream_options
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
 from walbridge.producer.relations.relation_cache import RelationCache
@@ -46,6 +47,7 @@ from walbridge.schemas.control.progress_record import DDL_OPTION, METADATA_OPTIO
 from walbridge.schemas.control.table_request import READ_OPTION
 from walbridge.schemas.errors import OperatorError, StreamLost
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import dsn_of
 from walbridge.schemas.topics import metadata_topic, progress_topic
 
 log = structlog.get_logger()
@@ -109,7 +111,7 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
         with unless_copied_again(settings, progress):
             refuse_start(progress, server, found, options, settings.postgres.slot)
     if parts.needs_copy:
-        ensure_publication(connection, settings)
+        make_missing(settings, connection, progress)
         tables.registry.reach()
     _warn(connection, settings)
     return parts
@@ -241,6 +243,9 @@ def reserve_slot(settings: Settings) -> bool:
             return False
         parts = start(settings, source, Spool(settings), Waits(lambda: False), ProducerMetrics())
         parts.tables.registry.close()
+        with connect_sql(dsn_of(settings), "walbridge init") as connection:
+            if slot.inspect(connection, name) is not None:  # another init made it while this one waited for the lock
+                return False
         parts.out.publish_progress(new_progress(settings, parts.server))
         walsender = source.walsender("walbridge init")
         try:

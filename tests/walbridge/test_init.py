@@ -1,6 +1,7 @@
 """``walbridge init`` makes what it says, once, and prints SQL that gives just enough rights."""
 
 import re
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,6 +13,7 @@ from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
+from walbridge.producer import start
 from walbridge.producer.kafka.topic_specs import SEGMENT, status_topic_spec
 from walbridge.role import administrator_sql
 from walbridge.schemas.errors import OperatorError
@@ -108,6 +110,21 @@ def test_publication_and_topics_are_made_once(settings: Settings, database: Data
         f"{settings.name}.public.orders": 3,
         f"{settings.name}.Odd_u0020schema.Line_u0020_u0022items_u0022_u002e_u20ac": 1,  # no key, no other order
     }
+
+
+def test_slot_that_another_init_makes_at_the_same_time_is_there(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only one of them has the slot's lock: the other finds the slot once it has it."""
+    begin = start.start
+
+    def beside_another(*parts: Any) -> start.Parts:
+        monkeypatch.setattr(start, "start", begin)
+        assert start.reserve_slot(settings)
+        return begin(*parts)
+
+    monkeypatch.setattr(start, "start", beside_another)
+    assert said(settings)[-1] == "slot walbridge: exists"
 
 
 def test_slot_is_made_once_and_never_taken_from_somebody_else(settings: Settings, database: Database) -> None:
