@@ -86,7 +86,24 @@ class Commit:
 
     @classmethod
     def of(cls, entry: Mapping[str, Json]) -> "Commit":
-        """A commit read from an entry of a table's history, whichever engine made it."""
+        """A commit read from an entry of a table's history, whichever engine made it. One that has our keys with values
+        that we never write is a stranger's."""
+        try:
+            found = cls._of(entry)
+        except (TypeError, ValueError, KeyError, AttributeError):
+            return cls(plan=None, step=None, version=entry["version"])
+        return found if found._has_our_types else cls(plan=None, step=None, version=found.version)
+
+    @property
+    def _has_our_types(self) -> bool:
+        counts = [
+            count for each in (self.expected, self.found) if each is not None for count in (each.held, each.lacked)
+        ]
+        numbers, texts = [self.segment, self.txn_version, *counts], [self.plan or "", self.step or "", self.app_id]
+        return all(type(each) is int for each in numbers) and all(isinstance(each, str) for each in texts)
+
+    @classmethod
+    def _of(cls, entry: Mapping[str, Json]) -> "Commit":
         of_spark = _user_metadata(entry)
         said, metrics = of_spark or entry, entry.get("operationMetrics", {})
         found = Matches.of_spark if of_spark else Matches.of

@@ -6,7 +6,6 @@ rows (I8). An object store keeps an object whole or not at all, so only folders 
 tells the sizes of all files. Only commits after the newest checkpoint count, since readers read no earlier ones.
 """
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from walbridge.spark_consumer.delta.maintenance.log_files import (
     COMMIT_BYTES_MIN,
     LAST_CHECKPOINT,
     LOG,
+    CheckpointHint,
     LogFiles,
     checkpoint_name,
     commit_name,
@@ -51,8 +51,9 @@ def _is_whole(folder: Path, version: int) -> bool:
     It is quicker than a listing, which takes the longer the longer the log is: each plan asks this for each table.
     """
     log = folder / LOG
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        base = int(json.loads((log / LAST_CHECKPOINT).read_bytes())["version"])
+    with suppress(OSError):
+        hint = CheckpointHint.parse((log / LAST_CHECKPOINT).read_bytes())
+        base = version + 1 if hint is None else hint.version
         behind = range(base + 1, version + 1)
         if base <= version and len(behind) <= LOOKED_AT_MAX and (log / checkpoint_name(base)).exists():
             return all((log / commit_name(each)).stat().st_size >= COMMIT_BYTES_MIN for each in behind)

@@ -23,6 +23,8 @@ from walbridge.spark_consumer.errors import classified_error
 
 _NOTHING_THERE = re.compile(r"No files in log segment|\bcode: 2\b")
 """In delta-rs' error: a listing without a commit, or ENOENT for a local folder."""
+_IN_THE_WAY = re.compile(r"\(os error (20|40)\)")
+"""In its error: ENOTDIR or ELOOP, where a file or a link stands in the place of a table's log."""
 
 
 def table_if_any(uri: str, storage_options: dict[str, str] | None = None) -> DeltaTable | None:
@@ -39,6 +41,10 @@ def table_if_any(uri: str, storage_options: dict[str, str] | None = None) -> Del
             return None
         found = classified_error(error)
         raise _hidden(uri) if found is error else found from error
+    except OSError as error:
+        if not _IN_THE_WAY.search(str(error)):
+            raise
+        raise DamagedTable("its log is no folder") from error
     except DeltaError as error:
         if not is_damaged_log(error):
             raise

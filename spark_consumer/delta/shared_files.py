@@ -15,7 +15,13 @@ from urllib.parse import unquote, urlsplit
 
 from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.folder import local_folder
-from walbridge.spark_consumer.delta.maintenance.log_files import LAST_CHECKPOINT, LOG, commit_name, vector_of
+from walbridge.spark_consumer.delta.maintenance.log_files import (
+    LAST_CHECKPOINT,
+    LOG,
+    CheckpointHint,
+    commit_name,
+    vector_of,
+)
 
 
 def lost_files(uri: str, version: int) -> list[str]:
@@ -66,10 +72,10 @@ def delete_dangling_checkpoint_hint(uri: str) -> bool:
         return False
     hint = folder / LOG / LAST_CHECKPOINT
     try:
-        version = json.loads(hint.read_bytes())["version"]
-    except (OSError, ValueError, KeyError):  # none, or not ours to judge
+        said = CheckpointHint.parse(hint.read_bytes())
+    except OSError:
         return False
-    if any((folder / LOG).glob(f"{version:020}.checkpoint*")):
+    if said is None or any((folder / LOG).glob(f"{said.version:020}.checkpoint*")):
         return False
     hint.unlink(missing_ok=True)
     return True

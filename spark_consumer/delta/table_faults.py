@@ -10,8 +10,9 @@ from deltalake.exceptions import DeltaError
 from walbridge.schemas.errors import RetryableError
 from walbridge.spark_consumer.errors import classified_error
 
-OF_THE_SYSTEM = re.compile(r"os error (?!2\b)")
-"""Any error of the system but ENOENT, for instance too many open files."""
+OF_THE_SYSTEM = re.compile(r"os error (?!(?:2|20|21|40)\b)")
+"""Any error of the system, for instance too many open files, but those that tell of a lost file: ENOENT, and ENOTDIR,
+EISDIR and ELOOP, where something else was put in its place."""
 _LOST_FILE = re.compile(r"Object at location \S+ not found|Parquet error|FAILED_READ_FILE|DELTA_DELETION_VECTOR")
 SCRATCH = "walbridge-scratch-"
 """Folders of temporary tables: a file that is lost there is no fault of the lake."""

@@ -127,6 +127,10 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     "test_manifest_on_which_another_program_set_what_cannot_be_written_is_told_at_once": (
         "spark_consumer/delta/manifest/damaged.py:refuse_unwritable_manifest",
     ),
+    "tests/spark_consumer/delta/manifest/test_manifest_reader.py::"
+    "test_rows_that_another_program_wrote_are_told_with_the_commits_to_delete": (
+        "spark_consumer/delta/manifest/foreign_commits.py:foreign_commit_error",
+    ),
     "tests/spark_consumer/delta/manifest/test_writer.py::"
     "test_manifest_whose_files_are_lost_is_told_until_they_are_back": (
         "spark_consumer/delta/manifest/manifest_reader.py:_queried",
@@ -292,7 +296,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "walbridge/runtime/streams.py:refused_print",
     ),
     "tests/walbridge/sql/test_sql.py::test_query_from_a_terminal_in_latin_1_is_told": (
-        "walbridge/sql/verb.py:_refuse_other_bytes",
+        "walbridge/sql/verb.py:_refuse_undecodable",
     ),
     "tests/walbridge/sql/test_sql.py::test_column_that_was_not_read_fails_the_query_that_needs_it": (
         "walbridge/sql/lake_catalog.py:_classified",

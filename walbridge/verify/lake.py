@@ -122,7 +122,7 @@ class Lake:
         """
         try:
             return TableReader(self._open(table.path, table.version), table.path, self._beat)
-        except (DeltaError, OSError) as error:
+        except (DeltaError, OSError, OverflowError) as error:  # no version is below 0
             raise _unreadable(table.path, error) from error
 
     def _open(self, path: str, version: int | None = None) -> DeltaTable:

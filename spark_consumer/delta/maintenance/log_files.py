@@ -59,6 +59,28 @@ def checkpoint_name(version: int) -> str:
     return f"{version:020}.checkpoint.parquet"
 
 
+@dataclass(frozen=True, slots=True)
+class CheckpointHint:
+    """What ``_last_checkpoint`` says of the checkpoint from which readers begin."""
+
+    version: int
+    action_count: int = 0
+    add_count: int = 0
+
+    @classmethod
+    def parse(cls, content: bytes) -> "CheckpointHint | None":
+        """None where the content is not what Delta says: readers pass over such a file, too."""
+        try:
+            said = json.loads(content)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(said, dict):
+            return None
+        counts = said.get("version"), said.get("size") or 0, said.get("numOfAddFiles") or 0
+        numbers = [each for each in counts if isinstance(each, int)]
+        return cls(*numbers) if len(numbers) == len(counts) else None
+
+
 @dataclass(frozen=True)
 class LogFiles:
     """A log as it was listed."""

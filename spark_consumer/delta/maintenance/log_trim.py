@@ -10,7 +10,6 @@ checkpoint is written before the commits that it replaces are deleted, so that a
 never fewer. Of a version that another program's deletion has made unreadable nothing more is deleted.
 """
 
-import json
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import datetime
@@ -21,7 +20,13 @@ from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSelector, FileType
 
-from walbridge.spark_consumer.delta.maintenance.log_files import LAST_CHECKPOINT, LOG, LogFiles, read_file
+from walbridge.spark_consumer.delta.maintenance.log_files import (
+    LAST_CHECKPOINT,
+    LOG,
+    CheckpointHint,
+    LogFiles,
+    read_file,
+)
 from walbridge.spark_consumer.delta.maintenance.slim_checkpoint import add_checkpoint
 
 log = structlog.get_logger()
@@ -73,12 +78,14 @@ class LogTrim:
     def _slim(self, tail: int) -> int | None:
         """Add a checkpoint without useless tombstones, if the last one has many; returns the last one's version."""
         try:
-            hint = json.loads(read_file(self._files, LAST_CHECKPOINT))
-        except (FileNotFoundError, ValueError):
+            hint = CheckpointHint.parse(read_file(self._files, LAST_CHECKPOINT))
+        except FileNotFoundError:
             return None
-        version, adds = hint["version"], hint.get("numOfAddFiles") or 0
+        if hint is None:
+            return None
+        version, adds = hint.version, hint.add_count
         added = next((each for each in (self._newest, self._newest - 1) if each not in self._log.checkpoints), None)
-        has_many = hint.get("size", 0) - adds > adds + TOMBSTONES_MAX
+        has_many = hint.action_count - adds > adds + TOMBSTONES_MAX
         is_newest = version == max(self._log.checkpoints, default=version)
         if has_many and is_newest and added is not None and added > max(version, tail):
             found = self._files.get_file_info_selector(FileSelector(""))
@@ -86,7 +93,7 @@ class LogTrim:
             self._add(
                 added, lambda path, vectors: _is_gone(path, held) or (vectors is not None and _is_gone(vectors, held))
             )
-        return int(version)
+        return version
 
     def _wants_checkpoint(self, version: int, tail: int) -> bool:
         """Whether a version gets its own checkpoint. Only versions before ``tail`` do: later ones need the

@@ -13,6 +13,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 
 from walbridge.schemas.errors import COPY_ALL_ANEW, OperatorError, TableError
+from walbridge.spark_consumer.delta.folder import local_folder
 from walbridge.spark_consumer.delta.maintenance.log_files import LOG, LogFiles, commit_name, read_file
 from walbridge.spark_consumer.delta.table_features import refuse_unwritable
 
@@ -22,12 +23,18 @@ FROM_BACKUP = (
 )
 
 
+def shown_path(table: DeltaTable) -> str:
+    """Where a table is, as it can be typed: delta-rs names folders as URIs, with other characters for blanks."""
+    return str(local_folder(table.table_uri) or table.table_uri.rstrip("/"))
+
+
 class LostRows(OperatorError, OSError):
     """Files of the manifest are gone, or damaged: an error of the system, too, to those who tell all these alike."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, table: DeltaTable) -> None:
         super().__init__(
-            f"the lake's manifest {uri} cannot be read: it has lost files, or they are damaged", remedy=FROM_BACKUP
+            f"the lake's manifest {shown_path(table)} cannot be read: it has lost files, or they are damaged",
+            remedy=FROM_BACKUP,
         )
 
 

@@ -5,6 +5,7 @@ In: the lake's path. Out: the newest row, and published states for readers. Writ
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,6 +19,13 @@ from deltalake.fs import DeltaStorageHandler
 from walbridge.schemas.errors import NEWER_WALBRIDGE, OperatorError
 from walbridge.schemas.setting_checks.lake_path import refuse_misread
 from walbridge.spark_consumer.delta.manifest.damaged import LostRows, damaged_manifest
+from walbridge.spark_consumer.delta.manifest.foreign_commits import (
+    ForeignCommit,
+    foreign_commit_error,
+    refuse_foreign_values,
+    refuse_other_columns,
+)
+from walbridge.spark_consumer.delta.manifest.manifest_schema import ENTRY, SCHEMA
 from walbridge.spark_consumer.delta.opening import table_if_any
 from walbridge.spark_consumer.delta.table_faults import DamagedTable, is_lost_file
 from walbridge.spark_consumer.plan.kept_cuts import WrittenRow
@@ -31,61 +39,7 @@ _OF_A_HEAD = re.compile(r"tables\.[^.]+\.[^.]+\.(path|version)")
 """Parquet columns of an entry's path and version."""
 _LOOK_BACK = 4
 """How many of the newest rows are searched first for the newest published one."""
-_TIME = pa.timestamp("us", tz="UTC")
 _EPOCH = datetime.fromtimestamp(0, UTC)
-
-_COPY_FROM = pa.struct(
-    [
-        (
-            "shapes",
-            pa.list_(pa.struct([("commit_lsn", pa.int64()), ("ordinal", pa.int64()), ("schema_id", pa.string())])),
-        ),
-        (
-            "partitions",
-            pa.list_(
-                pa.struct(
-                    [
-                        ("partition", pa.int64()),
-                        ("start_offset", pa.int64()),
-                        ("end_offset", pa.int64()),
-                        ("records", pa.int64()),
-                    ]
-                )
-            ),
-        ),
-    ]
-)
-_ENTRY = pa.struct(
-    [
-        ("relation_id", pa.int64()),
-        ("namespace", pa.string()),
-        ("name", pa.string()),
-        ("topic", pa.string()),
-        ("path", pa.string()),
-        ("version", pa.int64()),
-        ("schema_id", pa.string()),
-        ("state", pa.string()),
-        ("since", pa.int64()),
-        ("copy_from", _COPY_FROM),
-        ("why", pa.string()),
-        ("shapes_at_end", pa.int64()),
-    ]
-)
-SCHEMA = pa.schema(
-    [
-        ("sequence", pa.int64()),
-        ("kind", pa.string()),
-        ("pipeline", pa.string()),
-        ("epoch", pa.string()),
-        ("from_cut", pa.int64()),
-        ("to_cut", pa.int64()),
-        ("next_offset", pa.int64()),
-        ("end_lsn", pa.int64()),
-        ("commit_time", _TIME),
-        ("written_at", _TIME),
-        ("tables", pa.list_(_ENTRY)),
-    ]
-)
 
 
 def open_table(lake: str, storage_options: dict[str, str] | None = None) -> DeltaTable | None:
@@ -104,8 +58,10 @@ def open_table(lake: str, storage_options: dict[str, str] | None = None) -> Delt
     if table is None:
         return None
     found = pa.schema(table.schema().to_arrow())
+    with _telling_foreign_commits(table):
+        refuse_other_columns(found, SCHEMA)
     entries = {field.name for field in found.field("tables").type.value_type}
-    if unknown := {*found.names} - {*SCHEMA.names} | entries - {field.name for field in _ENTRY}:
+    if unknown := {*found.names} - {*SCHEMA.names} | entries - {field.name for field in ENTRY}:
         raise OperatorError(
             f"{uri} has columns that this version does not know: {', '.join(sorted(unknown))}",
             remedy=NEWER_WALBRIDGE,
@@ -113,10 +69,38 @@ def open_table(lake: str, storage_options: dict[str, str] | None = None) -> Delt
     return table
 
 
+@contextmanager
+def _telling_foreign_commits(table: DeltaTable) -> Iterator[None]:
+    try:
+        yield
+    except ForeignCommit as commit:
+        raise foreign_commit_error(table, commit, _refuse_foreign_commits) from commit
+
+
+def _refuse_foreign_commits(table: DeltaTable) -> None:
+    refuse_other_columns(pa.schema(table.schema().to_arrow()), SCHEMA)
+    _newest_rows(table, _LOOK_BACK)
+
+
 def newest_rows(table: DeltaTable, count: int) -> list[CutRow]:
-    """Up to ``count`` rows with the highest sequences, newest first."""
-    highest = pa.table(table.get_add_actions(flatten=True))["max.sequence"].to_pylist()
-    return rows_where(table, f"sequence > {max(highest) - count} ORDER BY sequence DESC") if highest else []
+    """Up to ``count`` rows with the highest sequences, newest first.
+
+    Raises:
+        OperatorError: another program wrote rows; files are lost.
+        OSError: a file cannot be read.
+    """
+    with _telling_foreign_commits(table):
+        return _newest_rows(table, count)
+
+
+def _newest_rows(table: DeltaTable, count: int) -> list[CutRow]:
+    files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    highest = [file.get("max.sequence") for file in files]
+    if not highest:
+        return []
+    if None in highest or any(file["null_count.sequence"] for file in files):
+        raise ForeignCommit("rows without sequence")
+    return _rows_where(table, f"sequence > {max(highest) - count} ORDER BY sequence DESC")
 
 
 def newest_published(table: DeltaTable, at: int | datetime | None = None) -> CutRow | None:
@@ -198,7 +182,7 @@ def _named(table: DeltaTable, storage_options: dict[str, str] | None) -> Iterato
             with files.open_input_file(file) as opened:
                 yield from _named_in(pq.ParquetFile(opened))
     except (pa.ArrowException, FileNotFoundError) as error:
-        raise LostRows(table.table_uri) from error
+        raise LostRows(table) from error
 
 
 def _named_in(file: pq.ParquetFile) -> set[tuple[str, int]]:
@@ -220,11 +204,12 @@ def _named_in(file: pq.ParquetFile) -> set[tuple[str, int]]:
 
 
 def rows_where(table: DeltaTable, condition: str) -> list[CutRow]:
-    """The rows that fulfil a condition in SQL.
+    """The rows that fulfil a condition in SQL. Raises as ``newest_rows``."""
+    with _telling_foreign_commits(table):
+        return _rows_where(table, condition)
 
-    Raises:
-        OSError: a file cannot be read.
-    """
+
+def _rows_where(table: DeltaTable, condition: str) -> list[CutRow]:
     return [_row(record) for record in _queried(table, f"SELECT * FROM cuts WHERE {condition}").to_pylist()]
 
 
@@ -237,14 +222,18 @@ def _queried(table: DeltaTable, sql: str) -> pa.Table:
     try:
         return pa.RecordBatchReader.from_stream(QueryBuilder().register("cuts", table).execute(sql)).read_all()
     except (pa.ArrowException, OSError) as error:  # what a stream of Arrow's makes of any failure
-        raise LostRows(table.table_uri) if is_lost_file(error) else OSError(str(error)) from error
+        raise LostRows(table) if is_lost_file(error) else OSError(str(error)) from error
 
 
 def _row(record: dict[str, Any]) -> CutRow:
+    refuse_foreign_values(record)
     return CutRow(**(record | {"tables": tuple(map(_entry, record["tables"]))}))
 
 
-def _entry(entry: dict[str, Any]) -> TableEntry:
+def _entry(entry: dict[str, Any] | None) -> TableEntry:
+    if entry is None:
+        raise ForeignCommit("rows with an entry that is null")
+    refuse_foreign_values(entry)
     # Rows of earlier versions have none of the newest columns.
     entry = {"copy_from": None, "why": None, "shapes_at_end": None} | entry
     found, shapes_at_end = entry["copy_from"], entry.pop("shapes_at_end")

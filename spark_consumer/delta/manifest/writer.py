@@ -21,7 +21,6 @@ from walbridge.spark_consumer.delta.folder import local_folder
 from walbridge.spark_consumer.delta.manifest.damaged import refuse_unwritable_manifest
 from walbridge.spark_consumer.delta.manifest.manifest_reader import (
     CUTS_TABLE,
-    SCHEMA,
     named_paths,
     named_versions,
     newest_published,
@@ -31,6 +30,7 @@ from walbridge.spark_consumer.delta.manifest.manifest_reader import (
     rows_where,
     written_rows,
 )
+from walbridge.spark_consumer.delta.manifest.manifest_schema import SCHEMA
 from walbridge.spark_consumer.delta.manifest.newest_cut import NewestCutFile
 from walbridge.spark_consumer.plan.kept_cuts import Retention, dropped
 from walbridge.spark_consumer.plan.manifest_row import CutRow

@@ -1,5 +1,6 @@
 """A table is taken for missing only where the storage has said so (I8)."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from walbridge.spark_consumer.delta import opening
 from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.manifest.manifest_reader import CUTS_TABLE, open_table
 from walbridge.spark_consumer.delta.table import LakeTable
+from walbridge.spark_consumer.delta.table_faults import DamagedTable
 from walbridge.spark_consumer.fold.shape import TableShape
 
 DENIED = (
@@ -49,6 +51,28 @@ def test_path_that_leads_through_a_file_is_refused_and_not_taken_for_an_empty_la
         open_table(str(lake))
     with pytest.raises(OperatorError, match="nothing is lost"):
         LakeTable.open(f"{lake}/t", {})
+
+
+def as_file(log: Path) -> None:
+    log.write_text("")
+
+
+def as_loop(log: Path) -> None:
+    log.symlink_to(log)
+
+
+@pytest.mark.parametrize("put", [as_file, as_loop])
+def test_log_in_whose_place_something_else_was_put_is_damaged(lake: Path, put: Callable[[Path], None]) -> None:
+    """A copy makes the table anew, in another folder; nobody makes the manifest anew unasked."""
+    for name in ("t", CUTS_TABLE):
+        (lake / name).mkdir(parents=True)
+        put(lake / name / "_delta_log")
+
+    with pytest.raises(DamagedTable, match="its log is no folder"):
+        LakeTable.open(f"{lake}/t", {})
+    with pytest.raises(OperatorError, match="/_cuts cannot be read: its log is no folder") as refused:
+        open_table(str(lake))
+    assert "from a backup" in refused.value.remedy
 
 
 @pytest.mark.parametrize("said", [DENIED, UNPLUGGED])

@@ -1,6 +1,7 @@
 """One Delta table: commits that are put-if-absent and say what made them."""
 
 import json
+from collections.abc import Mapping
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,37 @@ def test_commit_that_says_nothing_is_a_strangers(table: LakeTable, lake: Path) -
     newest = max((lake / "t" / "_delta_log").glob("*.json"))
     lines = newest.read_text().splitlines(keepends=True)
     newest.write_text("".join(line for line in lines if "commitInfo" not in line))
+
+    with pytest.raises(ConcurrentCommit):
+        table.advance_over(own())
+    assert [each.plan for each in table.commits(1)] == [None]
+
+
+BY_OTHERS: dict[str, Mapping[str, Any]] = {
+    "plan that is no text": {"walbridge_plan": 7},
+    "segment that is no number": {"walbridge_plan": "plan", "walbridge_segment": "first"},
+    "counts without metrics": {"walbridge_plan": "plan", "walbridge_held": 1, "walbridge_lacked": 1},
+    "count that is no number": {"walbridge_plan": "plan", "walbridge_held": "one", "walbridge_lacked": 1},
+    "one count of two": {"walbridge_plan": "plan", "walbridge_held": 1},
+    "metrics that are none": {"walbridge_held": 1, "walbridge_lacked": 1, "operationMetrics": "many"},
+    "step that is no text": {"walbridge_plan": "plan", "walbridge_step": 1},
+    "metadata of Spark's": {"userMetadata": json.dumps({"walbridge_plan": "p", "walbridge_transaction": "x"})},
+    "engine that is no text": {"engineInfo": 7},
+    "metadata that is no text": {"userMetadata": 7},
+}
+
+
+@pytest.mark.parametrize("case", BY_OTHERS)
+def test_commit_of_another_program_that_has_keys_of_ours_with_other_values_is_a_strangers(
+    table: LakeTable, lake: Path, case: str
+) -> None:
+    other = LakeTable.open(table.uri, {})
+    assert other is not None
+    other.append(rows(SHAPE.fields, 1), own())
+    newest = max((lake / "t" / "_delta_log").glob("*.json"))
+    lines = [line for line in newest.read_text().splitlines() if "commitInfo" not in line]
+    says = {"commitInfo": {"timestamp": 1, "operation": "WRITE", **BY_OTHERS[case]}}
+    newest.write_text("\n".join([json.dumps(says), *lines]) + "\n")
 
     with pytest.raises(ConcurrentCommit):
         table.advance_over(own())

@@ -16,7 +16,7 @@ from tests.documents import PAGES, blocks, table
 from walbridge.lake import tables_at
 from walbridge.schemas.position import format_lsn
 from walbridge.spark_consumer.delta.manifest import newest_cut
-from walbridge.spark_consumer.delta.manifest.manifest_reader import SCHEMA
+from walbridge.spark_consumer.delta.manifest.manifest_schema import SCHEMA
 from walbridge.spark_consumer.delta.manifest.newest_cut import NEWEST_CUT_FILE, NewestCutFile
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, by_name

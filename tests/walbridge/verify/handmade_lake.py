@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import LAKE_STRUCT, lake_column_names, table_path
-from walbridge.spark_consumer.delta.manifest.manifest_reader import SCHEMA
+from walbridge.spark_consumer.delta.manifest.manifest_schema import SCHEMA
 
 _STRUCT = pa.struct(
     [
@@ -86,6 +86,7 @@ class HandmadeLake:
             "kind": kind,
             "pipeline": self.pipeline,
             "epoch": "1-1-s-0/1",
+            **dict.fromkeys(("from_cut", "to_cut", "next_offset"), self._sequence),
             "end_lsn": end_lsn,
             "written_at": datetime.now(UTC),
             "tables": entries,

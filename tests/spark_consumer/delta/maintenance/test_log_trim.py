@@ -47,6 +47,17 @@ def assert_named_are_readable(table: LongLog) -> None:
     assert table.rows() == [COMMITS]
 
 
+@pytest.mark.parametrize(
+    "said", [b"", b"[]", b"7", b'{"version": "x"}', b'{"size": 1}', b'{"version": 99, "size": "many"}', b"[" * 20_000]
+)
+def test_log_whose_named_checkpoint_cannot_be_told_is_trimmed_all_the_same(table: LongLog, said: bytes) -> None:
+    """Another program wrote that file. Readers pass over it, too."""
+    (table.log / "_last_checkpoint").write_bytes(said)
+
+    assert trim(table)
+    assert_named_are_readable(table)
+
+
 def test_two_files_of_the_log_stay_for_a_named_version_and_none_for_others(table: LongLog) -> None:
     """I8: each is readable; what is younger than the tail stays as it is."""
     assert trim(table)

@@ -1,5 +1,6 @@
 """Rows of the manifest: which one is published, and which cannot be read."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,7 +19,9 @@ from walbridge.spark_consumer.delta.manifest.manifest_reader import (
     newest_rows,
     open_table,
     published_rows,
+    record_of,
 )
+from walbridge.spark_consumer.delta.manifest.manifest_schema import SCHEMA
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 from walbridge.spark_consumer.plan.plan import TableHead
@@ -91,6 +94,77 @@ def test_of_entries_only_paths_and_versions_are_read(lake: Path) -> None:
 
     assert named_versions(table, "public/a") == {3, 4, 5}
     assert named_paths(table) == {"public/a"}
+
+
+def nulls_in(name: str) -> Callable[[CutRow], dict[str, object]]:
+    """A row like this one, that says nothing of one thing."""
+
+    def made(row: CutRow) -> dict[str, object]:
+        record = record_of(row) | {"sequence": row.sequence + 1}
+        place = record["tables"][0] if name in record["tables"][0] else record
+        return record | {name: None} if place is record else record | {"tables": [place | {name: None}]}
+
+    return made
+
+
+def with_entry(**values: object) -> Callable[[CutRow], dict[str, object]]:
+    """A row like this one, with other values in its table's entry."""
+    return lambda row: record_of(row) | {"sequence": row.sequence + 1, "tables": [record_of(row)["tables"][0] | values]}
+
+
+BY_OTHERS: dict[str, Callable[[CutRow], dict[str, object]]] = {
+    **{f"no {name}": nulls_in(name) for name in ("sequence", "kind", "epoch", "end_lsn", "written_at", "tables")},
+    **{f"entry without {name}": nulls_in(name) for name in ("relation_id", "namespace", "path", "state")},
+    "negative version": with_entry(version=-1),
+    "path out of the lake": with_entry(path="public/../../../etc"),
+    "path of the whole machine": with_entry(path="/etc"),
+    "path of the lake itself": with_entry(path=""),
+    "entry that is none": lambda row: record_of(row) | {"sequence": row.sequence + 1, "tables": [None]},
+}
+
+
+@pytest.mark.parametrize("case", BY_OTHERS)
+def test_rows_that_another_program_wrote_are_told_with_the_commits_to_delete(lake: Path, case: str) -> None:
+    (row,) = written(lake, ["published"])
+    for _ in range(2):
+        table = pa.Table.from_pylist([BY_OTHERS[case](row)], schema=SCHEMA)
+        write_deltalake(lake / "_cuts", table, mode="append")
+
+    with pytest.raises(OperatorError, match="cannot be read: another program wrote rows") as refused:
+        published_at(str(lake))
+
+    follow(refused.value, lake)
+    assert published_at(str(lake)) == row
+    assert Manifest(str(lake), "p", {}).newest() == row
+
+
+SCHEMAS_BY_OTHERS = {
+    "none of ours": pa.table({"a": [1]}),
+    "a column less": pa.Table.from_pylist([], schema=SCHEMA.remove(SCHEMA.get_field_index("kind"))),
+    "another type": pa.Table.from_pylist([], schema=SCHEMA.set(0, pa.field("sequence", pa.string()))),
+    "no list": pa.Table.from_pylist([], schema=SCHEMA.set(len(SCHEMA) - 1, pa.field("tables", pa.int64()))),
+}
+
+
+@pytest.mark.parametrize("case", SCHEMAS_BY_OTHERS)
+def test_schema_that_another_program_wrote_is_told_with_the_commit_to_delete(lake: Path, case: str) -> None:
+    (row,) = written(lake, ["published"])
+    write_deltalake(lake / "_cuts", SCHEMAS_BY_OTHERS[case], mode="overwrite", schema_mode="overwrite")
+
+    for look in (lambda: published_at(str(lake)), lambda: Manifest(str(lake), "p", {})):
+        with pytest.raises(OperatorError, match="cannot be read: another program wrote columns") as refused:
+            look()
+
+    follow(refused.value, lake)
+    assert published_at(str(lake)) == row
+
+
+def follow(error: OperatorError, lake: Path) -> None:
+    """Delete the commits that the remedy names, the newest alone."""
+    named = re.findall(r"\d{20}\.json", error.remedy)
+    assert named == sorted(path.name for path in (lake / "_cuts" / "_delta_log").glob("*.json"))[-len(named) :]
+    for name in named:
+        (lake / "_cuts" / "_delta_log" / name).unlink()
 
 
 def write_after(lake: Path, row: CutRow, kinds: Sequence[str]) -> None:

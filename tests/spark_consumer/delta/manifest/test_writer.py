@@ -1,6 +1,7 @@
 """The manifest: one commit a row, exact versions, newest row."""
 
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +13,8 @@ from deltalake import DeltaTable, write_deltalake
 from tests.spark_consumer.delta.set_by_others import UNWRITABLE, set_features
 from walbridge.schemas.control.cut import Epoch
 from walbridge.schemas.errors import OperatorError
-from walbridge.spark_consumer.delta.manifest.manifest_reader import SCHEMA, newest_published, open_table
+from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_published, open_table
+from walbridge.spark_consumer.delta.manifest.manifest_schema import SCHEMA
 from walbridge.spark_consumer.delta.manifest.published import published
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.plan.kept_cuts import Retention
@@ -117,6 +119,19 @@ def test_a_lake_of_another_pipeline_is_refused(manifest: Manifest, lake: Path) -
 
     with pytest.raises(OperatorError, match="belongs to pipeline p"):
         Manifest(str(lake), "q", {})
+
+
+@pytest.mark.parametrize("put", [Path.touch, Path.mkdir, lambda path: path.symlink_to(path)])
+def test_manifest_whose_files_others_replaced_has_lost_them(
+    manifest: Manifest, lake: Path, put: Callable[[Path], object]
+) -> None:
+    manifest.append(row(1))
+    for file in (lake / "_cuts").glob("*.parquet"):
+        file.unlink()
+        put(file)
+
+    with pytest.raises(OperatorError, match="has lost files, or they are damaged"):
+        Manifest(str(lake), "p", {})
 
 
 def test_manifest_whose_files_are_lost_is_told_until_they_are_back(manifest: Manifest, lake: Path) -> None:
