@@ -167,7 +167,7 @@ def decode_run(text: bytes) -> Run:
             seen=_moment(record["seen"]),
             end=None if end is None else _end(end),
         )
-    except (ValueError, TypeError, KeyError, LookupError) as error:
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
         raise ProtocolError(f"no record of a run: {type(error).__name__}") from None
 
 

@@ -1,7 +1,7 @@
 """The last day of one pipeline in a file, for the next start of the page.
 
-In: points. Out: a file in a folder that the operator names, replaced as a whole each minute; 200 kB at most. What is in
-it are moments and numbers. One that cannot be read begins the day anew: nothing depends on it.
+In: points. Out: a file in a folder that the operator names, replaced as a whole each minute; 200 kB at most. It
+holds moments and numbers only. If it cannot be read the day begins empty: nothing depends on it.
 """
 
 import json
@@ -23,7 +23,7 @@ _DAY = timedelta(days=1)
 
 
 class KeptPoints:
-    """One for each pipeline. Used by one thread.
+    """The file of one pipeline. Only one thread uses it.
 
     Raises:
         OperatorError: the folder cannot be made.
@@ -41,19 +41,19 @@ class KeptPoints:
             ) from None
 
     def read(self, now: datetime) -> list[Point]:
-        """Those of the last day, oldest first; none where the file is not ours."""
+        """The points of the last day, oldest first; none if the file cannot be read as ours."""
         try:
             found = json.loads(self._path.read_bytes())
             points = [_point(each) for each in found["points"]] if found["format_version"] == FORMAT_VERSION else []
         except FileNotFoundError:
             return []
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
             log.warning("the last day cannot be read, and begins anew", file=str(self._path), why=type(error).__name__)
             return []
         return [each for each in points if now - _DAY <= each.at <= now][-POINTS_MAX:]
 
     def write(self, points: Sequence[Point]) -> None:
-        """Replace the file; told once where that fails."""
+        """Replace the file. If that fails, one warning is logged until it works again."""
         told = {"format_version": FORMAT_VERSION, "points": [astuple(each) for each in points]}
         try:
             replace_file(self._path, json.dumps(told, default=datetime.isoformat).encode())

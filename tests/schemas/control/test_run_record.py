@@ -44,7 +44,12 @@ def test_record_of_newer_code_is_read_as_far_as_it_is_known() -> None:
     assert decode_run(json.dumps(record).encode()) == RUN
 
 
-@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b"\xff", encode_run(RUN).replace(b"+00:00", b""), b"null"])
+INFINITE = encode_run(RUN).replace(b'"pid": %d' % RUN.pid, b'"pid": Infinity')
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{}", b"[]", b"\xff", encode_run(RUN).replace(b"+00:00", b""), b"null", b"[" * 20_000, INFINITE]
+)
 def test_what_is_no_record_is_refused(text: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode_run(text)

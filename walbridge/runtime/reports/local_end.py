@@ -5,6 +5,7 @@ it, and so does ``walbridge status`` of this user on this machine. Without a set
 to the first of several folders that can be written, since a full disk may be what ended the program; all are read.
 """
 
+import hashlib
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +24,7 @@ class LocalEnd:
 
     def __init__(self, settings: Settings, program: str) -> None:
         slot = f"-{settings.postgres.slot}" if program == PRODUCER else ""
-        self.paths = local_paths(settings, f"{settings.name}{slot}-{program}.json")
+        self.paths = local_paths(settings, f"{settings.name}{slot}-{_peers(settings)}-{program}.json")
 
     def read(self) -> Run | None:
         """The newest record in any of the folders; None where there is none by this user."""
@@ -43,6 +44,12 @@ class LocalEnd:
             with suppress(OSError):
                 if _is_ours(path.parent):
                     path.unlink(missing_ok=True)
+
+
+def _peers(settings: Settings) -> str:
+    """Tells pipelines of one name on this machine apart, which are on other clusters."""
+    told = f"{settings.kafka.bootstrap_servers}\n{settings.lake.path}"
+    return hashlib.sha256(told.encode(errors="surrogateescape")).hexdigest()[:8]
 
 
 def local_paths(settings: Settings, name: str) -> tuple[Path, ...]:

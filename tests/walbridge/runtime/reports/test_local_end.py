@@ -50,6 +50,16 @@ def test_folder_that_takes_no_file_is_passed_over(folders: tuple[Path, Path], mo
     assert words.read() == ENDED
 
 
+@pytest.mark.parametrize("other", [{"kafka": {"bootstrap_servers": "staging:9092"}}, {"lake": {"path": "elsewhere"}}])
+@pytest.mark.parametrize("program", [JOB, PRODUCER])
+def test_pipeline_of_the_same_name_on_another_cluster_is_not_told_of_it(
+    folders: tuple[Path, Path], other: dict[str, object], program: str
+) -> None:
+    LocalEnd(Settings(name="p"), program).write(ENDED)
+
+    assert LocalEnd(Settings.model_validate({"name": "p", **other}), program).read() is None
+
+
 def test_newest_of_several_is_read(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     words = LocalEnd(Settings(name="p"), JOB)
     words.write(ENDED)
@@ -70,4 +80,5 @@ def test_file_that_another_user_left_in_a_folder_for_all_is_not_read(
 
 def test_programs_and_slots_have_files_of_their_own() -> None:
     names = [LocalEnd(Settings(name="p"), program).paths[0].name for program in (JOB, PRODUCER)]
-    assert names == ["p-job.json", "p-walbridge-producer.json"]
+    place = names[0].removeprefix("p-").removesuffix("-job.json")
+    assert names == [f"p-{place}-job.json", f"p-walbridge-{place}-producer.json"]
