@@ -40,20 +40,20 @@ def mask_dsn(dsn: str) -> str:
     return _mask_uri(dsn) if _is_uri(dsn) else _mask_keywords(dsn)
 
 
-def refuse_unclear_dsn(dsn: str) -> None:
+def refuse_unclear_dsn(dsn: str, named: str = "[postgres] dsn") -> None:
     """Refuse what libpq would, or of which it would take a part of the password for a host and print it (I10).
 
     Raises:
         OperatorError: in our own words, which quote nothing.
     """
     if mask_dsn(dsn) == MASK:
-        raise unreadable_dsn()
+        raise unreadable_dsn(named)
 
 
-def unreadable_dsn() -> OperatorError:
-    """The words for it."""
+def unreadable_dsn(named: str = "[postgres] dsn") -> OperatorError:
+    """The error for it. ``named``: the setting or option that holds it."""
     return OperatorError(
-        "[postgres] dsn is not a connection string that can be read without doubt",
+        f"{named} is not a connection string that can be read without doubt",
         remedy='write it as "host=... dbname=... user=..." or "postgresql://user@host/dbname"; in quotes what has '
         "blanks, in a URI percent-encoded what has @, : or /",
     )

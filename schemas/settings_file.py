@@ -22,6 +22,14 @@ from walbridge.schemas.settings import ENV_PREFIX, Settings
 
 ENV_NOT_SETTINGS = {"CONFIG", "HOME", "JAVA", "KILL_POINT", "TEST_SERVERS", "UI_TOKEN"}
 """Variables read elsewhere: the settings file, embedded servers, Java, tests, ``walbridge ui``."""
+_KINDS = {
+    "string": "it is a text, which stands in quotes",
+    "tuple": 'it is a list: ["one", "two"]',
+    "dict": 'it is a table: { "name" = "value" }',
+    "bool": "it is true or false",
+    "int": "it is a whole number",
+}
+"""Words for a value of another type than the setting's, by pydantic's name of the error."""
 _SAVE_AS_UTF_8 = "save it as UTF-8, which every editor can"
 
 
@@ -67,6 +75,8 @@ def _values(path: Path) -> dict[str, Any]:
         raise OperatorError(f"{path} is not TOML: it is not UTF-8 (at line {line})", _SAVE_AS_UTF_8) from None
     except tomllib.TOMLDecodeError as error:
         raise OperatorError(f"{path} is not TOML: {error}", remedy="mend that line") from None
+    except RecursionError:
+        raise OperatorError(f"{path} nests lists or tables too deep", remedy="mend the file") from None
 
 
 def dsn_of(settings: Settings) -> str:
@@ -115,8 +125,9 @@ def secret_in(path: str, setting: str) -> str:
     """
     try:
         return Path(path).read_text(encoding="utf-8-sig").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+    except (OSError, ValueError) as error:
+        is_text = not isinstance(error, UnicodeDecodeError)
+        reason = getattr(error, "strerror", None) or ("it is no path" if is_text else "it is not UTF-8")
         raise OperatorError(
             f"{setting}: {path} cannot be read: {reason}",
             remedy="write the secret into that file, and let this user read it",
@@ -140,8 +151,16 @@ def refuse_unknown_variables(environment: Mapping[str, str]) -> None:
         known = section is not None and (not rest if fields is None else rest.partition("__")[0] in fields)
         if not known:
             prefix = f"{ENV_PREFIX}{head.upper()}__" if fields else ENV_PREFIX
-            choices = ", ".join(f"{prefix}{name.upper()}" for name in (fields or Settings.model_fields))
+            choices = ", ".join(
+                f"{prefix}{name.upper()}{_below(name, fields)}" for name in fields or Settings.model_fields
+            )
             raise OperatorError(f"unknown environment variable {variable}", remedy=f"unset it; known: {choices}")
+
+
+def _below(name: str, fields: Mapping[str, object] | None) -> str:
+    """What follows the name of a section: each of its settings has a variable, the section itself has none."""
+    section = None if fields else Settings.model_fields[name].annotation
+    return "__..." if hasattr(section, "model_fields") else ""
 
 
 def _no_json(environment: Mapping[str, str]) -> str:
@@ -178,4 +197,5 @@ def _in_words(detail: ErrorDetails) -> str:
         return "unknown setting"
     if detail["type"] == "model_type":
         return f"it is a section, which begins with a line [{detail['loc'][0]}]"
-    return detail["msg"].removeprefix("Value error, ")
+    kind = detail["type"].removesuffix("_type").removesuffix("_parsing")
+    return _KINDS.get(kind) or detail["msg"].removeprefix("Value error, ")

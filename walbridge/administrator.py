@@ -143,7 +143,7 @@ def _role_of(ours: dict[str, Any]) -> str:
 
 def _administrators(admin_dsn: str, ours: dict[str, Any]) -> str:
     """Server, database and certificates are the pipeline's, where it does not say otherwise."""
-    given = parsed_dsn(admin_dsn)
+    given = parsed_dsn(admin_dsn, "--admin-dsn")
     if SECRETS & given.keys():
         raise OperatorError(
             "--admin-dsn holds a password, which every user of this machine can see among the arguments",

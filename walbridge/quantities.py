@@ -30,6 +30,10 @@ _PAIRS = ((86_400, 3_600, "d", "h"), (3_600, 60, "h", "min"), (60, 1, "min", "s"
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
+_DIGITS_MAX = 5
+"""No program waits for longer than 99,999 days: Python itself cannot."""
+
+
 def duration_s(text: str) -> int:
     """Seconds of ``90s``, ``15m``, ``1h``, ``1d``.
 
@@ -37,6 +41,8 @@ def duration_s(text: str) -> int:
         ValueError: it is none of these, or nothing.
     """
     number, unit = text[:-1], text[-1:]
+    if len(number) > _DIGITS_MAX:
+        raise ValueError("no wait takes that long")
     if not (number.isascii() and number.isdigit() and unit in _UNITS_S) or int(number) == 0:
         raise ValueError("say a whole number and s, m, h or d, as in 1h")
     return int(number) * _UNITS_S[unit]

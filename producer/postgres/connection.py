@@ -154,8 +154,8 @@ def has_input(pgconn: pq.abc.PGconn, timeout_s: float) -> bool:
     return True
 
 
-def parsed_dsn(dsn: str) -> dict[str, Any]:
-    """Name → value, as libpq reads them.
+def parsed_dsn(dsn: str, named: str = "[postgres] dsn") -> dict[str, Any]:
+    """Name → value, as libpq reads them. ``named``: the setting or option that holds it.
 
     Raises:
         OperatorError: it is not a connection string.
@@ -164,8 +164,8 @@ def parsed_dsn(dsn: str) -> dict[str, Any]:
     try:
         given = conninfo_to_dict(dsn)
     except psycopg.Error:
-        raise unreadable_dsn() from None
-    refuse_unclear_dsn(dsn)
+        raise unreadable_dsn(named) from None
+    refuse_unclear_dsn(dsn, named)
     return dict(given)
 
 

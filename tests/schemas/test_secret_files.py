@@ -51,6 +51,13 @@ def test_secret_is_all_but_the_line_end_that_editors_add(whose: str, line_end: s
     assert secret_of(whose, load(whose)) == SECRET
 
 
+def test_file_whose_name_is_none_is_refused() -> None:
+    Path("walbridge.toml").write_text(f'[postgres]\ndsn = "{DSN}"\npassword_file = "a\\u0000b"')
+
+    with pytest.raises(OperatorError, match="cannot be read: it is no path"):
+        load_settings("walbridge.toml")
+
+
 @pytest.mark.parametrize("whose", SETTINGS)
 def test_missing_file_is_refused_by_the_name_of_its_setting(whose: str) -> None:
     with pytest.raises(OperatorError) as refused:

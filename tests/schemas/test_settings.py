@@ -74,6 +74,11 @@ def test_file_named_by_the_variable_is_read(monkeypatch: pytest.MonkeyPatch) -> 
         ("[topics]\npartitions = 1001", "topics.partitions"),
         ("postgres = 'host=h'", "postgres: it is a section, which begins with a line [postgres]"),
         ("name = 'a.b'", "name: letters, digits"),
+        ("name = 5", "name: it is a text, which stands in quotes"),
+        ("[postgres]\npublication_tables = 'public.t'", 'publication_tables: it is a list: ["one", "two"]'),
+        ("[kafka]\nclient = 'PLAINTEXT'", 'kafka.client: it is a table: { "name" = "value" }'),
+        ("[postgres]\nbinary = 'sometimes'", "postgres.binary: it is true or false"),
+        ("[metrics]\njob_port = 'some'", "metrics.job_port: it is a whole number"),
         ("[lake]\nall_cuts_hours = 25", "all_cuts_hours (25) is longer than minute_cuts_hours (24): set both"),
     ],
 )
@@ -90,6 +95,10 @@ def test_every_mistake_is_told_at_once() -> None:
 
 def test_file_that_is_not_toml_is_refused_with_the_place() -> None:
     assert "some.toml is not TOML: Invalid statement (at line 2, column 1)" in refusal("name = 'x'\n= 1")
+
+
+def test_file_that_nests_too_deep_is_refused() -> None:
+    assert "some.toml nests lists or tables too deep" in refusal(f"x = {'[' * 5000}{']' * 5000}")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])

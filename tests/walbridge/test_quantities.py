@@ -4,7 +4,13 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from walbridge.quantities import bytes_text, moment_text, seconds_text
+from walbridge.quantities import bytes_text, duration_s, moment_text, seconds_text
+
+
+@pytest.mark.parametrize("text", ["", "h", "0s", "-1h", "1.5h", "1 h", "1w", "100000d", "nan", "9" * 5000 + "h"])
+def test_time_that_is_none_or_that_no_program_waits_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"whole number|that long"):
+        duration_s(text)
 
 
 @pytest.mark.parametrize(
