@@ -279,7 +279,7 @@ FOLLOWED: dict[str, str] = {
     ),
     "walbridge/ui/kept_points.py:__init__": UI,
     "walbridge/ui/server.py:__init__": UI,
-    "walbridge/ui/verb.py:_refuse_doubles": UI,
+    "walbridge/ui/verb.py:_refuse_same_names": UI,
     "walbridge/ui/verb.py:read_token": UI,
     "walbridge/ui/verb.py:serve": UI,
     "walbridge/verify/source_connection.py:blaming_table": (

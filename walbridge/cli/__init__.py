@@ -1,6 +1,6 @@
-"""The verbs of ``walbridge``: what each takes, and which module does it, in the order in which ``--help`` shows them.
+"""The verbs of ``walbridge``: their options, and the module that each calls, in the order of ``--help``.
 
-Whatever is slow to import (Spark, Delta, both clients) is imported by the verb that needs it, so
+Modules that are slow to import (Spark, Delta, both clients) are imported by the verb that needs them, so
 that ``walbridge --help`` answers at once.
 """
 

@@ -12,7 +12,7 @@ from walbridge.cli.options import Config, app, say
 def status(
     config: Config = None,
     watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
+    interval: Annotated[float, typer.Option(min=0.1, max=86_400, help="Seconds between two looks.")] = 2.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each look, instead of lines.")] = False,
 ) -> None:
     """Show slot, producer, cuts, lake and tables, and how far behind the server each is."""
@@ -30,7 +30,7 @@ def ui(
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; others than loopback need a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: a free one.")] = 9480,
-    interval: Annotated[float, typer.Option(min=1, help="Seconds between two looks at a pipeline.")] = 10.0,
+    interval: Annotated[float, typer.Option(min=1, max=86_400, help="Seconds between two looks at a pipeline.")] = 10.0,
     token_file: Annotated[
         Path | None, typer.Option("--token-file", help="File with the token that readers must know.")
     ] = None,

@@ -1,6 +1,6 @@
-"""The command, and what several verbs take.
+"""The command ``walbridge``, and the options that several verbs share.
 
-In: nothing. Out: the typer application that each module of this package adds its verbs to.
+In: nothing. Out: the typer application, to which each module of this package adds its verbs.
 """
 
 import sys
@@ -19,5 +19,5 @@ LogFormat = Annotated[str, typer.Option(help="Form of the log's lines: auto, log
 
 
 def say(line: str) -> None:
-    """Progress, apart from what a verb prints for other programs to read."""
+    """Print a line for people on stderr; stdout is for what other programs read."""
     print(line, file=sys.stderr, flush=True)

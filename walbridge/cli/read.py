@@ -38,6 +38,7 @@ def verify(
         float | None,
         typer.Option(
             min=1,
+            max=86_400,
             help="Seconds to wait at each look until the lake publishes what the source holds: 60, with --every 600.",
         ),
     ] = None,

@@ -111,7 +111,7 @@ def _refuse_together(
 
 
 def _printed_by_init(config: str | None, role: str | None, *, acls: bool, ddl_trigger: bool | None) -> str:
-    """What it prints without a connection."""
+    """What ``init`` prints where it needs no connection."""
     from walbridge.ddl_trigger import make_sql, remove_sql
     from walbridge.kafka_rights import acl_script
     from walbridge.role import administrator_sql

@@ -14,8 +14,8 @@ from pathlib import Path
 from walbridge.embedded.folders import KEEP, OWNER, folder, locked
 
 
-class Place:
-    """One run's folder."""
+class DemoFolder:
+    """The folder of one run."""
 
     def __init__(self, *, keep: bool) -> None:
         runs = folder("demo")
@@ -35,7 +35,7 @@ class Place:
 
     @property
     def lake(self) -> Path:
-        """Where the tables are."""
+        """The folder of the lake."""
         return self.path / "lake"
 
     @property
@@ -48,7 +48,7 @@ class Place:
         return self.path / f"{program}.log"
 
     def release(self) -> None:
-        """From now on the next demo may remove it."""
+        """Allow the next demo to remove the folder."""
         self._owner.close()
 
 

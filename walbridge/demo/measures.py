@@ -1,7 +1,7 @@
-"""How far each change has come: rows in Postgres, in Kafka, in the lake, and the lag between.
+"""Counts of rows in Postgres, in Kafka and in the lake, and the lag between them.
 
-In: the demo's settings. Out: a ``Measure`` each time one is taken. Each place is asked for its
-own truth: Postgres' statistics, the cuts as a read_committed reader sees them, and the tables
+In: the demo's settings. Out: a ``Measure`` each time one is taken. Each number comes from where it
+is known best: Postgres' statistics, the cuts as a read_committed reader sees them, and the tables
 at the newest published cut.
 
 The lag in seconds needs no clock but ours: the newest LSN that the source had reached when we
@@ -27,7 +27,7 @@ from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_publi
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 
 CUTS_MAX = 500
-"""Cuts read in one look; the rest wait for the next."""
+"""At most so many cuts are read for one measure; the next one reads on."""
 LOOKS_KEPT = 1000
 
 _WRITTEN = """
@@ -53,8 +53,8 @@ class Measure:
         return None if self.published_lsn is None else max(0, self.source_lsn - self.published_lsn)
 
 
-class Gauges:
-    """Takes measures. A context manager: it holds a connection and a consumer."""
+class PipelineProbe:
+    """Measures the pipeline. A context manager: it holds a connection and a consumer."""
 
     def __init__(self, settings: Settings, tables: Sequence[str]) -> None:
         self._settings = settings
@@ -72,7 +72,7 @@ class Gauges:
         self._looks: deque[tuple[float, int]] = deque(maxlen=LOOKS_KEPT)
 
     def take(self) -> Measure:
-        """Look at all three places now."""
+        """Measure Postgres, Kafka and the lake now."""
         at_s, lsn = time.monotonic(), self.source_lsn()
         self._looks.append((at_s, lsn))
         self._read_cuts()

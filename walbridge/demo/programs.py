@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 import walbridge
-from walbridge.demo.place import Place
+from walbridge.demo.demo_folder import DemoFolder
 from walbridge.embedded.java import find_java
 from walbridge.embedded.server_process import ServerProcess, tail
 
@@ -54,16 +54,16 @@ class Program:
         self._process.stop([signal.SIGTERM], STOP_S)
 
 
-def producer(place: Place) -> Program:
+def producer(folder: DemoFolder) -> Program:
     """``walbridge produce``, without the command around it."""
-    command = [sys.executable, "-m", "walbridge.producer", "--config", str(place.config)]
-    return Program("the producer", command, place.log("producer"))
+    command = [sys.executable, "-m", "walbridge.producer", "--config", str(folder.config)]
+    return Program("the producer", command, folder.log("producer"))
 
 
-def spark_job(place: Place) -> Program:
+def spark_job(folder: DemoFolder) -> Program:
     """``walbridge materialize``, without the command around it."""
-    command = [sys.executable, "-m", "walbridge.spark_consumer", "--config", str(place.config)]
-    return Program("the Spark job", command, place.log("spark_job"))
+    command = [sys.executable, "-m", "walbridge.spark_consumer", "--config", str(folder.config)]
+    return Program("the Spark job", command, folder.log("spark_job"))
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""Two ways to look at the demo's tables, as lines to paste into a shell.
+"""Two commands that query the demo's tables, to be pasted into a shell.
 
-In: where things are. Out: text. The Spark line reads all tables at one LSN; the other needs no
+In: the demo's folder. Out: the commands as text. The Spark line reads all tables at one LSN; the other needs no
 Java and reads one table as it is now.
 """
 
@@ -9,18 +9,18 @@ import shlex
 import sys
 from pathlib import Path
 
-from walbridge.demo.place import Place
+from walbridge.demo.demo_folder import DemoFolder
 from walbridge.embedded.java import find_java
 from walbridge.schemas.topics import table_path
 
 
-def spark_line(place: Place) -> str:
+def spark_line(folder: DemoFolder) -> str:
     """Spark, through ``walbridge.spark_consumer.read.tables_at``."""
     program = f"""
 from walbridge.schemas.settings_file import load_settings
 from walbridge.spark_consumer.read import tables_at
 from walbridge.spark_consumer.jvm.spark_session import spark_session
-settings = load_settings({json.dumps(str(place.config))})
+settings = load_settings({json.dumps(str(folder.config))})
 tables = tables_at(spark_session(settings), settings.lake.path)
 tables["public.pgbench_accounts"].selectExpr("count(*)", "sum(abalance)").show()
 """
@@ -28,9 +28,9 @@ tables["public.pgbench_accounts"].selectExpr("count(*)", "sum(abalance)").show()
     return f"JAVA_HOME={java_home} {_python(program)}"
 
 
-def deltalake_line(place: Place) -> str:
+def deltalake_line(folder: DemoFolder) -> str:
     """SQL by delta-rs."""
-    table = Path(place.lake) / table_path("public", "pgbench_accounts")
+    table = Path(folder.lake) / table_path("public", "pgbench_accounts")
     program = f"""
 import pyarrow; from deltalake import DeltaTable, QueryBuilder
 query = QueryBuilder().register("accounts", DeltaTable({json.dumps(str(table))}))

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from walbridge.demo.place import Place
+from walbridge.demo.demo_folder import DemoFolder
 from walbridge.embedded.jars import fetch
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import ENVIRON, PostgresServer
@@ -56,7 +56,7 @@ class Servers:
 
 
 @contextlib.contextmanager
-def started(place: Place, say: Callable[[str], None], *, keep: bool) -> Iterator[Servers]:
+def started(folder: DemoFolder, say: Callable[[str], None], *, keep: bool) -> Iterator[Servers]:
     """Start both servers, and write the settings file. Their data is removed unless ``keep``."""
     say("fetching Spark's jars, if they are not here yet")
     jars = fetch(["spark"], say)["spark"]
@@ -71,21 +71,21 @@ def started(place: Place, say: Callable[[str], None], *, keep: bool) -> Iterator
             "dsn": postgres.dsn(),
             "tables": list(TABLES),
             "bootstrap_servers": kafka.bootstrap_servers,
-            "lake": str(place.lake),
+            "lake": str(folder.lake),
             "jars_dir": str(jars),
-            "java_options": f'"-Djava.io.tmpdir={place.scratch}"',  # Spark's folders are there too
+            "java_options": f'"-Djava.io.tmpdir={folder.scratch}"',  # Spark's folders are there too
         }
         # A JSON string or list is also a TOML one.
-        place.config.write_text(_SETTINGS.format_map({key: json.dumps(value) for key, value in values.items()}))
+        folder.config.write_text(_SETTINGS.format_map({key: json.dumps(value) for key, value in values.items()}))
         yield Servers(postgres, kafka)
 
 
-def make_tables(postgres: PostgresServer, scale: int, place: Place) -> None:
+def make_tables(postgres: PostgresServer, scale: int, folder: DemoFolder) -> None:
     """``pgbench -i``: 100,000 accounts per unit of scale.
 
     Raises:
         OperatorError: it failed; the tail of its log is in the text.
     """
     command = [str(postgres.bin("pgbench")), "--initialize", "--quiet", f"--scale={scale}", postgres.dsn()]
-    process = ServerProcess("pgbench --initialize", command, place.log("pgbench-init"), environ=ENVIRON)
+    process = ServerProcess("pgbench --initialize", command, folder.log("pgbench-init"), environ=ENVIRON)
     process.finish(INIT_S)

@@ -45,7 +45,7 @@ def folder(name: str) -> Path:
 
 
 def place_of(name: str) -> Path:
-    """Where ``folder`` has or would make it; makes nothing."""
+    """The path that ``folder`` returns; makes no folder."""
     return located() / name
 
 

@@ -102,7 +102,7 @@ def _command(work: Path, module: Path, pattern: Path, archives: Iterable[str]) -
 
 
 def _run(command: list[str], report: Callable[[str], None]) -> list[str] | None:
-    """None when it worked, else the tail of what it said."""
+    """Run Ivy; returns None if it succeeded, else the end of its output."""
     tail: deque[str] = deque(maxlen=25)
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -130,7 +130,7 @@ def _run(command: list[str], report: Callable[[str], None]) -> list[str] | None:
 
 
 def _kill_later(process: subprocess.Popen[str]) -> threading.Timer:
-    """End it, and with it what it says, unless it is heard before: Ivy itself waits without end."""
+    """Kill Ivy unless it prints something before: it would wait for the network without end."""
     timer = threading.Timer(STALL_S, process.kill)
     timer.daemon = True
     timer.start()
@@ -145,7 +145,7 @@ def _extension(coordinate: Coordinate) -> str:
 
 
 def _artifact(coordinate: Coordinate) -> str:
-    """Of a module that is more than a jar: the one file that is wanted."""
+    """The one file that is wanted of a module with several."""
     if not coordinate.kind:
         return ""
     classifier, _, extension = coordinate.kind.partition(".")

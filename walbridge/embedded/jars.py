@@ -33,6 +33,8 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class LockedJar:
+    """One line of jars.lock."""
+
     sha256: str
     set_name: str
     coordinate: ivy.Coordinate

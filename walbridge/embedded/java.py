@@ -29,6 +29,8 @@ ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
 
 @dataclass(frozen=True, slots=True)
 class Java:
+    """An installed Java."""
+
     java_home: Path
     major: int
 
@@ -38,7 +40,7 @@ class Java:
 
     @property
     def trust_store_args(self) -> tuple[str, ...]:
-        """JVM options to fetch through the certificate authorities of SSL_CERT_FILE; often none."""
+        """JVM options to trust the certificate authorities of SSL_CERT_FILE; none where it is not set."""
         return trust_store_args()
 
 
@@ -46,7 +48,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
     """The Java to run servers and Spark with.
 
     Raises:
-        OperatorError: none of the right version is here, or home cannot be written.
+        OperatorError: no Java of a supported version is installed, or home cannot be written.
     """
     java = look_for_java(environ)
     if java.java_home.parent == place_of("java"):
@@ -55,14 +57,14 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
 
 
 def look_for_java(environ: Mapping[str, str] = os.environ) -> Java:
-    """The same, which makes nothing: the wheel's cannot be run before ``find_java`` was asked for it.
+    """The same without making files: the Java of the wheel cannot be run before ``find_java`` was called.
 
     Raises:
-        OperatorError: none of the right version is here.
+        OperatorError: no Java of a supported version is installed.
     """
     choice = environ.get("WALBRIDGE_JAVA", "")
     if choice not in ("", "wheel"):
-        raise OperatorError(f"WALBRIDGE_JAVA={choice} means nothing", "set it to `wheel`, or unset it")
+        raise OperatorError(f"WALBRIDGE_JAVA={choice} is no choice", "set it to `wheel`, or unset it")
     if choice == "wheel":
         return wheel()
     refused = []

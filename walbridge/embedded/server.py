@@ -1,6 +1,6 @@
-"""What Postgres and Kafka share: one server with data of its own, started and ended in any way.
+"""The base of embedded servers: one server with its own data, which can be started, stopped and killed.
 
-In: how to prepare data, choose ports and launch, from the subclass. Out: a context manager, started
+In: from the subclass, how to prepare data, choose ports and launch. Out: a context manager, started
 on entry and gone on exit. Data and port outlive a stop and a kill: clients come back to the same
 server. Only before anybody knows the port is another one tried, should somebody else take it.
 """
@@ -41,15 +41,15 @@ class Server(ABC):
 
     @abstractmethod
     def _prepare(self, *, first: bool) -> None:
-        """Make the data, or mend what a crash left of it."""
+        """Make the data, or repair it after a crash."""
 
     @abstractmethod
     def _choose_ports(self) -> None:
-        """Free ones, and whatever must be written of them."""
+        """Choose free ports, and write the files that name them."""
 
     @abstractmethod
     def _launch(self) -> ServerProcess:
-        """A process that takes requests."""
+        """Start the server; returns when it takes requests."""
 
     def start(self) -> Self:
         """Start, or start again on the same data and port. Returns when it takes requests."""
@@ -111,7 +111,7 @@ class Server(ABC):
 
     @property
     def exit_code(self) -> int | None:
-        """Of a process that ended by itself, below 0 the signal; None: it runs, or was stopped or killed from here."""
+        """The code of a process that ended by itself, negative for a signal; None if it runs, or was stopped by us."""
         return self._process.exit_code if self._process else None
 
     def log_end(self) -> str:

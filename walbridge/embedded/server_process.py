@@ -34,6 +34,8 @@ PORTS = range(15_000, 32_000)
 
 @dataclass(frozen=True, slots=True)
 class RunAs:
+    """The user and group that a server runs as."""
+
     uid: int
     gid: int
 
@@ -169,10 +171,11 @@ _claims: list[socket.socket] = []
 
 
 def _claim(port: int) -> None:
-    """An abstract name is of the network, as the port is, and no file: the kernel drops it when the process ends.
+    """Claim a port among walbridge's own processes by an abstract socket name. Like the port it
+    belongs to the network namespace; it is no file, and the kernel drops it when the process ends.
 
     Raises:
-        OSError: somebody has it.
+        OSError: another process has claimed it.
     """
     claim = socket.socket(socket.AF_UNIX)
     try:

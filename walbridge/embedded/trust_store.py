@@ -49,7 +49,7 @@ def trust_store_args() -> tuple[str, ...]:
 
 
 def certificates(pem: str) -> list[bytes]:
-    """The DER of each certificate in a bundle; text between them is ignored."""
+    """Each certificate of a bundle as DER; text between them is ignored."""
     blocks = pem.split(BEGIN)[1:]
     try:
         return [ssl.PEM_cert_to_DER_cert(BEGIN + block.split(END)[0] + END) for block in blocks if END in block]

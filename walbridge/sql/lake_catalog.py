@@ -1,8 +1,8 @@
 """DuckDB over the tables of one published cut, under the source's schemas and names.
 
-In: a published row and a query's text. Out: a connection that has a view of each table that the text may mean, and
-the error of an operator's where the query fails. Only tables whose names stand in the text are opened: a lake may
-have hundreds. One that is refused (I8) is no view; where the query does mean it, its refusal is what is told.
+In: a published row and a query's text. Out: a connection with a view of each table that the text may mean, and an
+``OperatorError`` where the query fails. Only tables whose names are in the text are opened, since a lake may have
+hundreds. A table that readers are refused (I8) gets no view; if the query uses it, the error is that refusal.
 
 Each scan of a view reads the table anew from its first row, as a stream: a query over tables larger than memory
 spills to disk, not into memory (I9).
@@ -24,9 +24,9 @@ from walbridge.sql.scanned_columns import is_part
 from walbridge.sql.spelled_names import spelled_tables
 
 MEMORY = "1GB"
-"""What DuckDB may hold; a query may SET memory_limit."""
+"""DuckDB's memory limit; a query may SET another memory_limit."""
 DEFAULT_SCHEMA = "public"
-"""Where a table is looked for whose schema a query does not name, as in Postgres."""
+"""The schema of a table that a query names without one, as in Postgres."""
 _OF_DUCKDB = frozenset({"main", "memory", "system", "temp"})
 """Schemas and catalogues that each connection has. In ``main`` it looks for what the search path does not have."""
 _NAMES_MAX = 20
@@ -37,7 +37,7 @@ _IN_PYTHON = "read it in Python: walbridge.lake, see docs/lake.md"
 
 
 class LakeCatalog:
-    """The tables that one text may mean, at one cut."""
+    """The tables that a query's text may mean, at one cut."""
 
     def __init__(
         self, lake: str, row: CutRow, text: str, storage_options: Mapping[str, str], states: Collection[str]
@@ -45,7 +45,7 @@ class LakeCatalog:
         self._row, self._entries = row, by_name(row.tables)
         self.tables: dict[str, LakeTable] = {}
         self._refused: dict[str, OperatorError] = {}
-        for name in _meant(self._entries, text):
+        for name in _tables_named_in(self._entries, text):
             try:
                 self._refuse_schema(name)
                 entry = readable_tables(row, [name], states)[name]
@@ -56,7 +56,8 @@ class LakeCatalog:
                 self._refused[name] = refusal
 
     def _refuse_schema(self, name: str) -> None:
-        """A table of another schema would be taken for one of this name in public, where that is refused or gone."""
+        """Refuse a table whose schema DuckDB has itself: where the table of the same name in public is refused or gone,
+        DuckDB would take this one for it."""
         schema = self._entries[name].namespace.lower()
         if schema in _OF_DUCKDB:
             raise OperatorError(
@@ -66,10 +67,10 @@ class LakeCatalog:
 
     @contextmanager
     def connected(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection of its own; DuckDB's errors are told as an operator's.
+        """A new connection with the views; DuckDB's errors become operator's errors.
 
         Raises:
-            OperatorError: the query means a table that is not there or is refused, or is no right SQL.
+            OperatorError: the query uses a table that does not exist or is refused, or it is not valid SQL.
         """
         with tempfile.TemporaryDirectory(prefix="walbridge-sql-") as scratch:
             # Nothing is fetched over the network that nobody has asked for.
@@ -93,8 +94,8 @@ class LakeCatalog:
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(self._entries[name].namespace)}")
             connection.execute(f"CREATE VIEW {self._view(name)} AS SELECT * FROM {stream}")
 
-    def read_only(self, connection: duckdb.DuckDBPyConnection, scanned: Collection[str]) -> None:
-        """Read of each table no other columns than those that have one of these names; all, where one is no column's.
+    def limit_columns(self, connection: duckdb.DuckDBPyConnection, scanned: Collection[str]) -> None:
+        """Read only the columns that a plan of DuckDB names; all columns of all tables where it names something else.
 
         The views stay what they were, so that a query means what it meant. A column that is not read is an expression
         that fails where it is evaluated: were one needed after all, the query would fail and not answer wrongly.
@@ -141,7 +142,7 @@ class LakeCatalog:
         return OperatorError(what, remedy="mend the query; tables have the source's names: schema.table")
 
     def _refusal(self, name: str, refusal: OperatorError) -> OperatorError:
-        """In the words of all readers, with a remedy for this one."""
+        """The refusal that all readers get, with a remedy that fits ``walbridge sql``."""
         entry = self._entries[name]
         if not isinstance(refusal, UnreadableTable) or entry.version is None:
             return refusal
@@ -155,7 +156,7 @@ class LakeCatalog:
 
 
 def _refuse_columns(table: LakeTable) -> None:
-    """DuckDB would call one of two such columns otherwise, and answer with the other one's values."""
+    """Refuse columns that differ in case only: DuckDB would rename one, and answer with the other's values."""
     by_lower: dict[str, str] = {}
     for column in table.schema.names:
         other = by_lower.setdefault(column.lower(), column)
@@ -166,30 +167,30 @@ def _refuse_columns(table: LakeTable) -> None:
             )
 
 
-def _meant(entries: Mapping[str, TableEntry], text: str) -> list[str]:
-    """The tables whose names stand in the text, however they are quoted: all that a query can mean, or some more.
+def _tables_named_in(entries: Mapping[str, TableEntry], text: str) -> list[str]:
+    """The tables whose names are in the text, quoted or not: every table that the query can use, and perhaps more.
 
-    DuckDB takes names for one that differ in case only. Of two such tables it is the one as the text spells it.
+    DuckDB does not tell names apart that differ in case only. Of two such tables the one that the text spells is taken.
     """
     found: dict[tuple[str, str], list[str]] = {}
     for name, entry in entries.items():
-        if _within(entry.name).lower() in text.lower():
+        if _with_doubled_quotes(entry.name).lower() in text.lower():
             found.setdefault((entry.namespace.lower(), entry.name.lower()), []).append(name)
     alone = [names[0] for names in found.values() if len(names) == 1]
     alike = {key: names for key, names in found.items() if len(names) > 1}
     spelled = spelled_tables(text, DEFAULT_SCHEMA) if alike else set()
-    meant = {key: names for key, names in alike.items() if any(_lower(table) == key for table in spelled)}
+    meant = {key: names for key, names in alike.items() if any(_folded(table) == key for table in spelled)}
     return [*alone, *(_as_spelled(names, entries, spelled) for names in meant.values())]
 
 
-def _lower(table: tuple[str, str]) -> tuple[str, str]:
+def _folded(table: tuple[str, str]) -> tuple[str, str]:
     return table[0].lower(), table[1].lower()
 
 
 def _as_spelled(names: list[str], entries: Mapping[str, TableEntry], spelled: set[tuple[str, str]]) -> str:
-    """That one of them, if the text spells no other one that DuckDB would take for it."""
+    """The one of these tables that the text spells; refused if the text spells several."""
     own = {(entries[name].namespace, entries[name].name): name for name in names}
-    meant = {table for table in spelled if _lower(table) == _lower(next(iter(own)))}
+    meant = {table for table in spelled if _folded(table) == _folded(next(iter(own)))}
     if len(meant) != 1 or not meant <= own.keys():
         raise OperatorError(
             f"tables {' and '.join(sorted(names))} differ in case only: DuckDB takes them for one",
@@ -198,15 +199,15 @@ def _as_spelled(names: list[str], entries: Mapping[str, TableEntry], spelled: se
     return own[meant.pop()]
 
 
-def _within(name: str) -> str:
-    """A name as it stands between quotes."""
+def _with_doubled_quotes(name: str) -> str:
+    """A name as SQL writes it between double quotes."""
     return name.replace('"', '""')
 
 
 def _quoted(name: str) -> str:
-    return f'"{_within(name)}"'
+    return f'"{_with_doubled_quotes(name)}"'
 
 
 def _first_paragraph(message: str) -> str:
-    """Without the excerpt of the query, and DuckDB's guesses at other names."""
+    """The message without its excerpt of the query, and without DuckDB's guesses at other names."""
     return " ".join(message.partition("\n\n")[0].partition("\nDid you mean")[0].split())

@@ -1,7 +1,7 @@
-"""What a query answers, as text: a table to read, JSON lines, or CSV.
+"""The rows of a query as text: a table for people, JSON lines, or CSV.
 
-In: a connection and SQL. Out: lines, made while DuckDB goes on, so that no more than some rows are held (I9). DuckDB
-itself turns values into text: every type has one there, and a Python value would lose some (the year 294276, decimals).
+In: a connection and SQL. Out: lines, made while DuckDB runs the query, so that only some rows are in memory (I9).
+DuckDB itself turns values into text: it has one for every type, while Python loses some (the year 294276, decimals).
 """
 
 import json
@@ -21,10 +21,10 @@ _EXPRESSIONS = {
     CSV: "CAST(COLUMNS(*) AS VARCHAR)",
 }
 SHOWN_MAX = 1_000
-"""Rows of a table for people: its columns are as wide as what stands in them."""
+"""At most so many rows of a table for people, whose columns are as wide as their longest value."""
 _WIDTH_MAX = 60
-"""A longer value stands out of its column, and is shown whole."""
-_FETCHED = 256
+"""A longer value is shown whole, and moves the columns behind it."""
+_FETCH_ROWS = 256
 _NUMBER = re.compile(r"-?\d[\d.]*(e[+-]?\d+)?")
 _NO_JSON = re.compile(r"NaN|Infinity")
 _TO_QUOTE = re.compile(r'[",\r\n]')
@@ -41,12 +41,12 @@ class Result:
 
 
 def result(
-    connection: duckdb.DuckDBPyConnection, text: str, form: str, read_only: Callable[[set[str]], None]
+    connection: duckdb.DuckDBPyConnection, text: str, form: str, limit_columns: Callable[[set[str]], None]
 ) -> Result | None:
     """Run all statements; the rows of the last one, None where it has none.
 
     Args:
-        read_only: told which columns a query reads, where it is all of the text.
+        limit_columns: called with the columns that the query reads, where the text is a single query.
     """
     statements = connection.extract_statements(text)
     for statement in statements[:-1]:
@@ -64,7 +64,7 @@ def result(
     if len(statements) == 1 and last.type is duckdb.StatementType.SELECT:
         columns = scanned_columns(connection, query)
         if columns is not None:
-            read_only(columns)
+            limit_columns(columns)
     connection.execute(query)
     return Result(_columns(connection), _chunks(connection))
 
@@ -74,8 +74,8 @@ def _columns(connection: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def _chunks(connection: duckdb.DuckDBPyConnection, *, as_json: bool = False) -> Iterator[Sequence[Row]]:
-    """``as_json``: values are DuckDB's own words about a statement, and not its JSON yet."""
-    while rows := connection.fetchmany(_FETCHED):
+    """``as_json``: the values are plain text, as of EXPLAIN, and have to be made JSON."""
+    while rows := connection.fetchmany(_FETCH_ROWS):
         yield [[_text(value, as_json=as_json) for value in row] for row in rows]
 
 
@@ -86,7 +86,7 @@ def _text(value: object, *, as_json: bool) -> str | None:
 
 
 def json_lines(found: Result) -> Iterator[str]:
-    """An object a row."""
+    """One JSON object for each row."""
     names = [json.dumps(name, ensure_ascii=False) for name in found.columns]
     for row in chain.from_iterable(found.chunks):
         values = ("null" if value is None else _standard(value) for value in row)
@@ -101,7 +101,7 @@ def _standard(value: str) -> str:
 
 
 def csv_lines(found: Result) -> Iterator[str]:
-    """As COPY writes it: null is nothing, an empty text is in quotes."""
+    """CSV as Postgres' COPY writes it: null is an empty field, an empty text is in quotes."""
     yield ",".join(map(_csv, found.columns))
     for row in chain.from_iterable(found.chunks):
         yield ",".join(map(_csv, row))
@@ -149,5 +149,5 @@ def _line(values: Sequence[str], widths: Sequence[int], to_the_right: Sequence[b
 
 
 def _one_line(value: str) -> str:
-    """Control characters could write over what stands there."""
+    """A value on one line, its control characters escaped: they could overwrite other text of a terminal."""
     return value if value.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)

@@ -1,8 +1,8 @@
 """Which columns a query reads, as DuckDB plans it.
 
 In: a connection whose views are streams of Arrow, and a query. Out: the names of all columns that any scan hands on;
-None where the plan does not tell. DuckDB has a stream give all of its columns, whatever it needs of them: whoever
-makes the stream has to know.
+None where the plan does not say. DuckDB reads all columns of a stream, whichever it needs: whoever makes the stream
+has to leave the others out.
 """
 
 import json
@@ -15,10 +15,10 @@ _SCAN = "PYTHON_ARROW_SCAN"
 
 
 def scanned_columns(connection: duckdb.DuckDBPyConnection, query: str) -> set[str] | None:
-    """The names, over all tables. A name with a line break comes in parts, that of a field behind its column's.
+    """The names, over all tables. A name with a line break comes in parts; a field's name follows its column's.
 
     Raises:
-        duckdb.Error: the query is not right.
+        duckdb.Error: the query is not valid.
     """
     plans = connection.execute(f"EXPLAIN (FORMAT JSON) {query}").fetchall()
     found: set[str] = set()
@@ -31,7 +31,7 @@ def scanned_columns(connection: duckdb.DuckDBPyConnection, query: str) -> set[st
 
 
 def is_part(scanned: str, column: str) -> bool:
-    """Whether what a scan hands on is this column, or a field of it; of two columns it may be both."""
+    """Whether a name in the plan may be this column, or a field of it. It may be so of two columns."""
     return scanned == column or scanned.startswith((f"{column}.", f'"{column}".'))
 
 

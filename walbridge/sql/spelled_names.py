@@ -1,8 +1,7 @@
 """How a query spells the tables that it names, for lakes where two names differ in case only.
 
-In: a query's text. Out: schema and name of each table, as they are written; DuckDB itself takes them for one. It tells
-which names are of tables, as far as it reads the text without those; else every name counts. What stands in strings
-and comments is no name.
+In: a query's text. Out: schema and name of each table, as the text spells them. DuckDB, which folds case, says which
+names are tables; where it cannot parse the text, every name counts. Strings and comments hold no names.
 """
 
 import re
@@ -45,7 +44,7 @@ def _unquoted(part: str) -> str:
 
 
 def _named_by_duckdb(text: str) -> set[str] | None:
-    """Names without their schemas; None where it cannot tell."""
+    """The names of tables in the text, without their schemas; None where DuckDB cannot parse it."""
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
         try:
             statements = connection.extract_statements(text)

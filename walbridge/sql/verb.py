@@ -1,6 +1,6 @@
-"""``walbridge sql``: run a query over the lake's tables at one LSN, and print what it answers.
+"""``walbridge sql``: runs a query over the lake's tables at one LSN, and prints its rows.
 
-In: settings, SQL, an LSN or a time if wanted. Out: rows on stdout, and on stderr which cut they are of.
+In: settings, SQL, and an LSN or a time if given. Out: rows on stdout; on stderr the LSN that they belong to.
 """
 
 import os
@@ -24,12 +24,12 @@ _LINES = {TABLE: table_lines, JSON: json_lines, CSV: csv_lines}
 def sql(
     settings: Settings, text: str, at: str | None, *, form: str, any_state: bool, say: Callable[[str], None]
 ) -> int:
-    """Print the rows of the last statement. A reader that left ends it quietly.
+    """Print the rows of the last statement. It ends quietly when whoever reads the output has closed it.
 
     Raises:
-        OperatorError: nothing is published (by then), a table is not there or not current, or the SQL is not right.
+        OperatorError: nothing is published (by then), a table is not there or not current, or the SQL is not valid.
     """
-    _refuse_other_bytes(text)
+    _refuse_undecodable(text)
     lake, options = settings.lake.path, flatten(settings.lake.storage_options)
     with unreadable(f"the lake at {lake}"):
         row = published_at(lake, at, storage_options=options)
@@ -42,17 +42,17 @@ def sql(
             state = "an archive" if table.state == ARCHIVE else table.state
             say(f"table {name} is {state}: it does not equal the source")
     with catalog.connected() as connection:
-        found = result(connection, text, form, lambda columns: catalog.read_only(connection, columns))
+        found = result(connection, text, form, lambda columns: catalog.limit_columns(connection, columns))
         if found is not None:
             _print(_LINES[form](found))
     say(_heading(row))
     return 0
 
 
-def _refuse_other_bytes(text: str) -> None:
+def _refuse_undecodable(text: str) -> None:
     try:
         text.encode()
-    except UnicodeEncodeError:  # so Python keeps arguments that it cannot read
+    except UnicodeEncodeError:  # Python keeps bytes that it cannot decode as surrogates
         raise OperatorError(
             "the query is no text in UTF-8", remedy="set the terminal, and what wrote the query, to UTF-8"
         ) from None

@@ -1,7 +1,7 @@
-"""``walbridge copy TABLE…``: asks the producer to copy tables again beside the stream, and follows it if told to.
+"""``walbridge copy TABLE…``: asks the producer to copy tables again beside the stream, and may wait for the copies.
 
-In: names. Out: requests in the progress topic, durable when this returns; words on what happens next. All names are
-looked up before anything is asked, so a mistake asks for nothing.
+In: names. Out: requests in the progress topic, durable when this returns; lines that say what happens next. All names
+are looked up before the first request is written, so that a mistyped name requests nothing.
 """
 
 import json
@@ -22,12 +22,12 @@ from walbridge.tables.request import write
 from walbridge.tables.table_status import copy_text, share_of, share_text
 
 LINE_S = 10.0
-"""A line at least this often."""
+"""While a copy is waited for, a line is printed at least this often."""
 _LOOK_S = 1.0
 
 Say = Callable[[str], None]
 Out = Callable[[str], object]
-"""Takes one JSON object."""
+"""Called with one JSON object, as text."""
 
 
 def copy(
@@ -60,7 +60,7 @@ def copy(
 
 
 def chosen_table(settings: Settings, name: str, seen: PipelineTables) -> KnownTable:
-    """The table that a name means.
+    """The table that a name given by the user stands for.
 
     Raises:
         OperatorError: it means none, or one that cannot be copied.
@@ -81,7 +81,7 @@ def chosen_table(settings: Settings, name: str, seen: PipelineTables) -> KnownTa
 
 
 def refuse_without_requests(settings: Settings, progress: Progress) -> None:
-    """Refuse what no producer would read.
+    """Refuse requests that no producer would read.
 
     Raises:
         OperatorError: the first copy is not complete, or earlier code runs.
@@ -108,7 +108,7 @@ def refuse_first_copy(settings: Settings, progress: Progress) -> None:
 
 
 def is_wanted(table: KnownTable, seen: PipelineTables, say: Say) -> bool:
-    """Whether it has to be asked for; says why not."""
+    """Whether the copy has to be requested; if not, says why."""
     table_progress = table.progress
     if table_progress is None:
         say(f"{table.name}: came a moment ago; the producer copies it by itself")
@@ -130,21 +130,21 @@ def _meanwhile(table: KnownTable) -> str:
 
 @dataclass(slots=True)
 class CopyWait:
-    """A table whose copy is waited for. ``offset``: of its request; -1 where it was asked for before."""
+    """A table whose copy is waited for. ``offset``: that of its request; -1 where an earlier request stands."""
 
     table: KnownTable
     offset: int
-    said_s: float = field(default=0.0)
+    line_said_s: float = field(default=0.0)
     outcome: str | None = None
-    """As ``result``, once it was seen."""
+    """The first ``result`` that is not None."""
 
     @property
     def since(self) -> int | None:
-        """As it was when the copy was asked for."""
+        """``since`` of the table's progress when the copy was requested."""
         return None if self.table.progress is None else self.table.progress.since
 
     def result(self, progress: Progress, *, is_published: bool = True) -> str | None:
-        """What became of it: empty words where it is current, other words why not; None while it goes on."""
+        """The outcome: an empty text if the table is current, else why it is not; None while the copy goes on."""
         table_progress = progress.tables.get(self.table.relation_id)
         # Of one that is followed the producer says whether it left.
         if not is_published and (table_progress is None or table_progress.state not in (CURRENT, COPYING, DROPPED)):
@@ -162,7 +162,7 @@ class CopyWait:
         return f"it is {table_progress.state}" + (f": {table_progress.why}" if table_progress.why else "")
 
     def line(self, progress: Progress, seen: PipelineTables) -> str:
-        """Where it is."""
+        """One line on how far the copy is."""
         table_progress: TableProgress | None = progress.tables.get(self.table.relation_id)
         if table_progress is not None and table_progress.state == COPYING and table_progress.copy is not None:
             share = share_of(table_progress.copy, seen.size(self.table.relation_id))
@@ -173,7 +173,7 @@ class CopyWait:
 
 
 def follow(settings: Settings, waits: Sequence[CopyWait], say: Say, line_s: float) -> int:
-    """Until each has come to its end; 2 where one did not become current."""
+    """Wait until each copy has ended; returns 2 if a table did not become current, else 0."""
     while True:
         seen = read_tables(settings, needs_postgres=True)
         now_s = time.monotonic()
@@ -183,8 +183,8 @@ def follow(settings: Settings, waits: Sequence[CopyWait], say: Say, line_s: floa
             each.outcome = each.result(seen.progress, is_published=seen.is_published(each.table.relation_id))
             if each.outcome is not None:
                 say(f"{each.table.name}: {'not copied: ' + each.outcome if each.outcome else 'copied, and current'}")
-            elif now_s - each.said_s >= line_s:
-                each.said_s = now_s
+            elif now_s - each.line_said_s >= line_s:
+                each.line_said_s = now_s
                 say(each.line(seen.progress, seen))
         if all(each.outcome is not None for each in waits):
             return EXIT_OPERATOR if any(each.outcome for each in waits) else 0

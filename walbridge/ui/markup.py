@@ -1,7 +1,7 @@
 """HTML from parts, escaped unless it is HTML already. Pure.
 
-In: names of elements, attributes, texts. Out: ``Html``. A plain text becomes text wherever it is put, so that no name
-of a table, and no word of an error, becomes markup.
+In: names of elements, attributes, texts. Out: ``Html``. A plain text is escaped wherever it is put, so that no name
+of a table, and no text of an error, becomes markup.
 """
 
 from html import escape
@@ -11,7 +11,7 @@ _VOID: Final = frozenset({"meta", "link", "br"})
 
 
 class Html(str):
-    """What is HTML already."""
+    """A text that is HTML, and is not escaped again."""
 
     __slots__ = ()
 
@@ -31,7 +31,7 @@ def tag(element: str, *children: Child, **attributes: str | bool | None) -> Html
 
 
 def join(*children: Child) -> Html:
-    """One after the other."""
+    """The children one after the other; plain texts are escaped."""
     return Html("".join(each if isinstance(each, Html) else escape(each) for each in children if each is not None))
 
 

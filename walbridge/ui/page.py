@@ -1,7 +1,7 @@
 """The status page of one pipeline, and the list of several. Pure.
 
-In: a ``View``. Out: HTML with neither row values nor secrets (I10): what ``walbridge status`` tells, which says so of
-itself. All styles and the script are files of their own, so that the page needs no exception from its security policy.
+In: a ``View``. Out: HTML with neither row values nor secrets (I10), since it shows what ``walbridge status`` shows.
+All styles and the script are in files of their own, so that the page needs no exception from its security policy.
 """
 
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ TABLES_SHOWN_MAX = 200
 REFRESH_S, PATIENCE_S = 5, 15
 """How often an open page asks for the newest, and for how long it waits for that."""
 OLD_S = 60.0
-"""A look that is older is told to be so."""
-WAITS = Verdict(OFF, "the first look is not done yet")
+"""The page says how old the status is, if it is older."""
+NOT_LOOKED_YET = Verdict(OFF, "the first look is not done yet")
 _SIXTIETHS = (1, 2, 5, 10, 20, 30)
 _TIMES_S = (*_SIXTIETHS, *(60 * each for each in _SIXTIETHS), *(3600 * each for each in (1, 2, 6, 12, 24)))
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is known of one pipeline. ``status`` None: nobody looked yet."""
+    """What is known of one pipeline. ``status`` is None before the first look."""
 
     name: str
     status: PipelineStatus | None = None
@@ -40,11 +40,11 @@ class View:
 
     @property
     def verdict(self) -> Verdict:
-        return WAITS if self.status is None else verdict(self.status)
+        return NOT_LOOKED_YET if self.status is None else verdict(self.status)
 
 
 def list_page(views: Sequence[View], now: datetime) -> Html:
-    """All pipelines, a line each."""
+    """The page that lists all pipelines, one on each line."""
     items = (
         tag("li", tag("a", each.name, href=f"/p/{each.name}"), _badge(each.verdict), _lags(each)) for each in views
     )
@@ -52,7 +52,7 @@ def list_page(views: Sequence[View], now: datetime) -> Html:
 
 
 def pipeline_page(view: View, views: Sequence[View], now: datetime) -> Html:
-    """One pipeline."""
+    """The page of one pipeline."""
     if view.status is None:
         return _document(view, views, _heading(view, now), now)
     body = join(
@@ -67,14 +67,14 @@ def pipeline_page(view: View, views: Sequence[View], now: datetime) -> Html:
 
 
 def _document(shown: View | None, views: Sequence[View], body: Html, now: datetime) -> Html:
-    """``shown``: whose page it is; None of the list."""
-    told = _announced([view for view in views if view.verdict.level != GOOD] if shown is None else [shown])
+    """A whole HTML document. ``shown``: the pipeline that the page is of; None for the list of pipelines."""
+    announcement = _announcement([view for view in views if view.verdict.level != GOOD] if shown is None else [shown])
     nav = tag("nav", tag("ul", *(tag("li", _link(each, each is shown)) for each in views)), aria_label="Pipelines")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", "walbridge" if shown is None else told),
+        tag("title", "walbridge" if shown is None else announcement),
         tag("link", rel="stylesheet", href="/style.css"),
         tag("noscript", tag("meta", http_equiv="refresh", content=str(2 * REFRESH_S))),
         tag("script", src="/page.js", defer=True),
@@ -88,15 +88,15 @@ def _document(shown: View | None, views: Sequence[View], body: Html, now: dateti
     page = join(
         tag("a", "Skip to the content", href="#page", class_="skip"),
         top,
-        tag("p", told, id="told", role="status", class_="unseen"),
+        tag("p", announcement, id="told", role="status", class_="unseen"),
         tag("main", body, id="page", tabindex="-1", data_refresh=str(REFRESH_S), data_patience=str(PATIENCE_S)),
         tag("footer", f"As of {moment_text(now)}, read only. Times are UTC.", id="foot"),
     )
     return join(Html("<!doctype html>"), tag("html", head, tag("body", page), lang="en"))
 
 
-def _announced(views: Sequence[View]) -> str:
-    """Read aloud when it changes."""
+def _announcement(views: Sequence[View]) -> str:
+    """The text that a screen reader reads aloud when it changes."""
     return "; ".join(f"{each.name}: {each.verdict.text}" for each in views) or "all pipelines are streaming"
 
 
@@ -111,16 +111,16 @@ def _badge(found: Verdict) -> Html:
 
 
 def _lags(view: View) -> Html:
-    there = view.status
-    if there is None:
+    status = view.status
+    if status is None:
         return NOTHING
-    return tag("span", f"Kafka {_behind(there.kafka_lag)}, lake {_behind(there.lake_lag)}", class_="lags")
+    return tag("span", f"Kafka {_behind(status.kafka_lag)}, lake {_behind(status.lake_lag)}", class_="lags")
 
 
 def _heading(view: View, now: datetime) -> Html:
-    found, there = view.verdict, view.status
+    found, status = view.verdict, view.status
     remedy = tag("p", "What mends it: ", tag("code", found.remedy), class_="remedy") if found.remedy else NOTHING
-    age_s = 0.0 if there is None else (now - there.at).total_seconds()
+    age_s = 0.0 if status is None else (now - status.at).total_seconds()
     old = tag("p", f"The last look was {seconds_text(age_s)} ago.", class_="old") if age_s > OLD_S else NOTHING
     return tag("div", tag("h1", view.name, " ", _badge(found)), remedy, old, class_="heading")
 
@@ -132,14 +132,14 @@ def _section(name: str, heading: str, *body: Html) -> Html:
 # -- the flow --------------------------------------------------------------------------------------
 
 
-def _flow(view: View, there: PipelineStatus) -> Html:
-    words = dict(programs(there))
+def _flow(view: View, status: PipelineStatus) -> Html:
+    words = dict(programs(status))
     parts = (
-        _node("Postgres", *_postgres(there, view.rates)),
+        _node("Postgres", *_postgres(status, view.rates)),
         _program("producer", words["producer"], view.rates.kafka),
-        _node("Kafka", *_kafka(there)),
+        _node("Kafka", *_kafka(status)),
         _program("Spark job", words["Spark job"], view.rates.lake),
-        _node("lake", *_lake(there)),
+        _node("lake", *_lake(status)),
     )
     return tag("ol", *parts)
 
@@ -157,8 +157,8 @@ def _program(name: str, words: object, rate: float | None) -> Html:
     return tag("li", tag("h3", name), tag("p", state), tag("p", moved) if moved else NOTHING, class_=f"program {level}")
 
 
-def _postgres(there: PipelineStatus, rates: Rates) -> tuple[str, ...]:
-    source = there.source
+def _postgres(status: PipelineStatus, rates: Rates) -> tuple[str, ...]:
+    source = status.source
     if isinstance(source, Silent):
         return "bad", "does not answer"
     slot = source.slot
@@ -171,24 +171,24 @@ def _postgres(there: PipelineStatus, rates: Rates) -> tuple[str, ...]:
     return level, at, written, held, room_text(slot), *prepared_lines(source)
 
 
-def _kafka(there: PipelineStatus) -> tuple[str, ...]:
-    if isinstance(there.published, Silent):
+def _kafka(status: PipelineStatus) -> tuple[str, ...]:
+    if isinstance(status.published, Silent):
         return "bad", "does not answer"
-    cut = there.published.cut
+    cut = status.published.cut
     if cut is None:
         return "off", "no cut yet"
-    return "good", f"at {format_lsn(cut.end_lsn)}", _behind(there.kafka_lag), f"cut {cut.cut_id:,}"
+    return "good", f"at {format_lsn(cut.end_lsn)}", _behind(status.kafka_lag), f"cut {cut.cut_id:,}"
 
 
-def _lake(there: PipelineStatus) -> tuple[str, ...]:
-    if isinstance(there.lake, Silent):
-        return ("bad", "does not answer") if there.lake.away else ("unknown", "not looked at from here")
-    if there.lake_is_foreign:
-        return "bad", f"belongs to pipeline {there.lake.pipeline}"
-    cut = there.lake_cut
+def _lake(status: PipelineStatus) -> tuple[str, ...]:
+    if isinstance(status.lake, Silent):
+        return ("bad", "does not answer") if status.lake.away else ("unknown", "not looked at from here")
+    if status.lake_is_foreign:
+        return "bad", f"belongs to pipeline {status.lake.pipeline}"
+    cut = status.lake_cut
     if cut is None:
         return "off", "nothing is published yet"
-    return "good", f"at {format_lsn(cut.end_lsn)}", _behind(there.lake_lag), f"cut {cut.cut_id:,}"
+    return "good", f"at {format_lsn(cut.end_lsn)}", _behind(status.lake_lag), f"cut {cut.cut_id:,}"
 
 
 def _behind(lag: Lag) -> str:
@@ -283,10 +283,10 @@ def _event(event: Event) -> Html:
     return tag("li", tag("p", at, " ", tag("strong", event.who), f" {event.what}"), remedy)
 
 
-def _programs(there: PipelineStatus) -> Html:
+def _programs(status: PipelineStatus) -> Html:
     parts: list[Html] = []
-    for name, words in programs(there):
-        lines = [words.reason] if isinstance(words, Silent) else list(word_lines(words, there.at))
+    for name, words in programs(status):
+        lines = [words.reason] if isinstance(words, Silent) else list(word_lines(words, status.at))
         if lines or name != "verify":
             parts += [tag("dt", name), *(tag("dd", line) for line in lines or ["never ran, as far as is known"])]
     return tag("dl", *parts)

@@ -23,7 +23,7 @@ Value = float | int | None
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line. ``kind``: which of the lines' styles, 1 or 2."""
+    """One line of a plot. ``kind``: the number of its style in style.css, 1 or 2."""
 
     name: str
     kind: int
@@ -42,9 +42,9 @@ def plot(
     tops: Sequence[float],
     steps: Callable[[float], str] | None = None,
 ) -> Html:
-    """A figure. ``text``: a value for people, ``steps``: one of the scale, where that has to be shorter.
+    """A figure. ``text``: formats a value; ``steps``: formats a value of the scale, where that has to be shorter.
 
-    ``tops``: where the scale may end, rising; above the last at 2, 5, 10, 20, … times that.
+    ``tops``: values at which the scale may end, rising; above the last one it ends at 2, 5, 10, 20, … times that.
     """
     begin = _begin([at for each in series for at, value in each.values if value is not None], now)
     shown = [Series(each.name, each.kind, [(at, value) for at, value in each.values if at >= begin]) for each in series]
@@ -66,7 +66,7 @@ def _scale(top: float, text: Callable[[float], str]) -> list[Html]:
 
 
 def _begin(known: list[datetime], now: datetime) -> datetime:
-    """Where the line begins: what is known fills the figure, if it is of an hour at least."""
+    """Where the time axis begins: at the oldest known value, but an hour before now at least, and a day at most."""
     oldest = min(known, default=now)
     return max(now - DAY, min(oldest, now - _LEAST)).astimezone(UTC)
 
@@ -121,7 +121,7 @@ def _y(value: float, top: float) -> str:
 
 
 def _round_up(value: float, tops: Sequence[float]) -> float:
-    """The least top that a line fits below."""
+    """The smallest end of the scale that is not below the value."""
     top = next((each for each in tops if each >= value), tops[-1])
     while True:
         for factor in (1, 2, 5):

@@ -43,14 +43,14 @@ def is_loopback(host: str) -> bool:
 
 
 class Pages:
-    """What is answered to a path. ``views``: as they are now."""
+    """Answers to paths. ``views``: returns the current view of each pipeline."""
 
     def __init__(self, views: Callable[[], Sequence[View]]) -> None:
         self._views = views
         self._assets = {path: files("walbridge.ui").joinpath(path[1:]).read_bytes() for path in ASSETS}
 
     def answer(self, path: str) -> tuple[HTTPStatus, str, bytes]:
-        """Status, type and body."""
+        """Status, content type and body of the answer to a path."""
         if path in self._assets:
             return HTTPStatus.OK, ASSETS[path], self._assets[path]
         views, now = self._views(), datetime.now(UTC)
@@ -138,7 +138,7 @@ def _handler(pages: Pages, token: str | None) -> type[BaseHTTPRequestHandler]:
             self.send_response(status)
             for name, value in HEADERS.items():
                 self.send_header(name, value)
-            # A page that is open says it in words of its own: a browser that asks for the password waits for an answer.
+            # An open page shows this itself; with this header the browser would ask for a password instead.
             if status == HTTPStatus.UNAUTHORIZED and "X-Refresh" not in self.headers:
                 self.send_header("WWW-Authenticate", 'Basic realm="walbridge", charset="UTF-8"')
             self.send_header("Content-Type", f"{content_type}; charset=utf-8")

@@ -1,6 +1,6 @@
 """``walbridge ui``: serves the page until SIGTERM or Ctrl-C.
 
-In: settings of one or several pipelines, an address, where a token is. Out: the exit code.
+In: settings of one or several pipelines, an address, and the place of a token. Out: the exit code.
 """
 
 import os
@@ -33,31 +33,31 @@ def serve(
     keep: Path | None = None,
     say: Callable[[str], None],
 ) -> int:
-    """Serve; the exit code.
+    """Serve until a signal; returns the exit code.
 
     Raises:
         OperatorError: two pipelines of one name, another address than loopback without a token, no such port, no
             folder to keep the last day in.
     """
-    _refuse_doubles(pipelines)
+    _refuse_same_names(pipelines)
     token = read_token(token_file, os.environ)
     if token is None and not is_loopback(host):
         raise OperatorError(
             f"{host} can be reached from other machines, and there is no token that readers must know",
             remedy=f"{_MAKE_ONE}; or leave --host out, so that only this machine can read",
         )
-    is_over = threading.Event()
-    set_on_stop_signals(is_over)
+    stop = threading.Event()
+    set_on_stop_signals(stop)
     kept = [None if keep is None else KeptPoints(keep, each.name) for each in pipelines]
-    watchers = [Watcher(each, interval_s, is_over, day) for each, day in zip(pipelines, kept, strict=True)]
+    watchers = [Watcher(each, interval_s, stop, day) for each, day in zip(pipelines, kept, strict=True)]
     with UiServer(host, port, Pages(lambda: [each.view for each in watchers]), token) as server:
         shown = f"[{host}]" if ":" in host else host
         say(f"http://{shown}:{server.port}/ until Ctrl-C" + ("" if token is None else "; the token is the password"))
         for each in watchers:
             each.start()
-        is_over.wait()
+        stop.wait()
     sys.stderr.flush()
-    os._exit(0)  # a look may wait for a peer that is away, and holds nothing
+    os._exit(0)  # a thread may still wait for a peer that is away; it has nothing to write
 
 
 def read_token(path: Path | None, environment: "os._Environ[str] | dict[str, str]") -> str | None:
@@ -81,7 +81,7 @@ def read_token(path: Path | None, environment: "os._Environ[str] | dict[str, str
     return token
 
 
-def _refuse_doubles(pipelines: Sequence[Settings]) -> None:
+def _refuse_same_names(pipelines: Sequence[Settings]) -> None:
     names = [each.name for each in pipelines]
     for name in names:
         if names.count(name) > 1:

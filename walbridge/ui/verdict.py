@@ -1,7 +1,7 @@
 """The state of a pipeline in one line, and the state of each of its tables. Pure.
 
 In: a ``PipelineStatus``. Out: a verdict, which is the worst of all findings; rows of tables, those that need action
-    first.
+first.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ MARKS = {GOOD: "✓", BUSY: "↻", ATTENTION: "!", BAD: "✕", OFF: "■"}
 CURRENT, ARCHIVE, COPYING = "current", "archive", "copying"
 KAFKA_LATE_S, LAKE_LATE_S, PREPARED_LATE_S = 300.0, 900.0, 3600.0
 DIFFERED_LATELY = timedelta(days=1)
-"""As in the alert rules."""
+"""The same time as in the alert rules."""
 VERBS = {
     "producer": "walbridge produce",
     "Spark job": "walbridge materialize",
@@ -131,7 +131,7 @@ def _program(who: str, command: str, words: LastWords) -> Iterator[Verdict]:
 
 
 def _verifier(words: LastWords, now: datetime) -> Iterator[Verdict]:
-    """The pipeline goes on without it, and nobody has to run it."""
+    """Findings about ``walbridge verify``. None is bad: the pipeline runs without it, and it is optional."""
     for found in _program("verify", VERBS["verify"], words):
         if found.level == BAD:
             yield replace(found, level=ATTENTION)
@@ -157,7 +157,7 @@ def _counted(rows: list[TableRow]) -> str:
 
 
 def table_rows(status: PipelineStatus) -> list[TableRow]:
-    """Those that need somebody first, then those being copied, then by name."""
+    """All tables: first those that need action, then those being copied; each group by name."""
     found: dict[str, TableRow] = {}
     if not isinstance(status.lake, Silent) and not status.lake_is_foreign:
         for table in status.lake.tables:

@@ -21,13 +21,15 @@ log = structlog.get_logger()
 
 
 class Watcher:
-    """Watches one pipeline. Each status replaces ``view`` as a whole. ``kept``: the last day on disk, for the next
-    start."""
+    """Watches one pipeline. Each status replaces ``view`` as a whole.
+
+    ``kept``: the file that keeps the last day for the next start.
+    """
 
     def __init__(
-        self, settings: Settings, interval_s: float, is_over: threading.Event, kept: KeptPoints | None = None
+        self, settings: Settings, interval_s: float, stop: threading.Event, kept: KeptPoints | None = None
     ) -> None:
-        self._settings, self._interval_s, self._is_over, self._kept = settings, interval_s, is_over, kept
+        self._settings, self._interval_s, self._stop, self._kept = settings, interval_s, stop, kept
         self._history = History(kept.read(datetime.now(UTC)) if kept is not None else ())
         self._bug = ""
         self.view = View(settings.name)
@@ -43,11 +45,11 @@ class Watcher:
                 self._look()
             except Exception as error:  # a bug: the page stays, says so, and shows its age
                 self._note_bug(bug_place(error))
-            if self._is_over.wait(self._interval_s):
+            if self._stop.wait(self._interval_s):
                 return
 
     def _note_bug(self, place: str) -> None:
-        """Log a bug and show it on the page, once as long as it is the same one."""
+        """Log a bug and show it on the page; the same bug only once."""
         if place != self._bug:
             self._bug = place
             log.warning("a look failed", pipeline=self._settings.name, why=place)

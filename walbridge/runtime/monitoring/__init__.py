@@ -1,1 +1,1 @@
-"""What a program shows of itself while it runs: whether it makes progress, its figures, and both over HTTP."""
+"""What a running program shows: its health, its metrics, and an HTTP endpoint for both."""

@@ -1,6 +1,6 @@
-"""Whether a program makes progress: what ``/healthz`` answers, by what the program's own loop reports.
+"""The health of a program, which ``/healthz`` answers: whether its main loop makes progress.
 
-In: ``beat()`` whenever the loop has got something done or has seen that there is nothing to do.
+In: ``beat()`` whenever the loop has finished some work, or has seen that there is none.
 Out: healthy or not, and why. A peer that is away is waited for, and that is healthy for a while;
 a loop that hangs, or a peer that stays away, is unhealthy after the same time: only a person or a
 restart goes on from there. No setting, row value or error text is in it (I10).
@@ -20,7 +20,7 @@ STOPPED = "stopped"
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """One answer. ``problem`` is empty in a healthy program."""
+    """The health at one moment. ``problem`` is empty for a healthy program."""
 
     state: str
     since_progress_s: float
@@ -28,7 +28,7 @@ class Health:
 
 
 class Pulse:
-    """The state of a program, and when it last got on. Written by its loop, read by any thread."""
+    """The state of a program, and when it last made progress. Written by its main loop, read by any thread."""
 
     def __init__(self, stalled_after_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._stalled_after_s = stalled_after_s
@@ -37,22 +37,22 @@ class Pulse:
         self.state = STARTING
 
     def beat(self) -> None:
-        """Something was done, or there was nothing to do."""
+        """Note that work was finished, or that there was none."""
         self._beat_s = self._clock()
 
     def enter(self, state: str) -> None:
-        """Go over to ``state``. Waiting for a peer is no progress; every other new state is."""
+        """Change to ``state``. Waiting for a peer is no progress; every other new state is."""
         if state != WAITING and state != self.state:
             self.beat()
         self.state = state
 
     @property
     def since_progress_s(self) -> float:
-        """Age of the last beat."""
+        """Seconds since the last beat."""
         return self._clock() - self._beat_s
 
     def health(self) -> Health:
-        """The answer as of now."""
+        """The health now."""
         state, age_s = self.state, self.since_progress_s
         if state in (STARTING, STOPPED):
             return Health(state, age_s, f"the program is {state}")

@@ -1,8 +1,9 @@
-"""``/metrics`` and ``/healthz`` over HTTP: what either program shows of itself, read only.
+"""The HTTP endpoint of a program, read only: ``/metrics`` and ``/healthz``.
 
-In: a registry, and a function that tells the health. Out: Prometheus' text; small JSON with
-status 200 or 503. It answers from threads of its own, so also while the program's loop hangs,
-which is when one asks. Everything else is 404 or 501: no settings, no way to change anything.
+In: a registry of metrics, and a function that returns the health. Out: metrics in Prometheus'
+text format; the health as JSON, with status 200 or 503. Threads of its own answer, so that it
+answers also while the program's main loop hangs. Everything else is 404 or 501: it shows no
+settings, and nothing can be changed through it.
 """
 
 import json
@@ -19,10 +20,10 @@ from walbridge.runtime.monitoring.health import Health
 from walbridge.schemas.errors import OperatorError
 
 CLIENT_TIMEOUT_S = 5
-"""How long a client may take to ask; then its thread and socket are given back."""
+"""How long a client may take for its request; after that its connection is closed."""
 
-END_S = 0.05
-"""Within which it notices that it is to close: each end of a program waits for it."""
+CLOSE_POLL_S = 0.05
+"""How often the server looks whether it is to close: every program waits for that when it ends."""
 
 Answer = tuple[HTTPStatus, str, bytes]
 
@@ -54,7 +55,7 @@ class HttpEndpoint:
                 "this machine; or stop what listens there",
             ) from None
         self.port: int = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, args=(END_S,), name="http", daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(CLOSE_POLL_S,), name="http", daemon=True).start()
 
     def __enter__(self) -> Self:
         return self
@@ -65,15 +66,15 @@ class HttpEndpoint:
 
 
 def _health_answer(health: Health) -> Answer:
-    told: dict[str, Any] = {
+    body: dict[str, Any] = {
         "healthy": not health.problem,
         "state": health.state,
         "since_progress_s": round(health.since_progress_s, 1),
     }
     if health.problem:
-        told["problem"] = health.problem
+        body["problem"] = health.problem
     status = HTTPStatus.SERVICE_UNAVAILABLE if health.problem else HTTPStatus.OK
-    return status, "application/json", json.dumps(told).encode() + b"\n"
+    return status, "application/json", json.dumps(body).encode() + b"\n"
 
 
 class QuietServer(ThreadingHTTPServer):

@@ -1,7 +1,7 @@
-"""What ``/metrics`` of either program is made of: a registry with the process's own figures, and the program's state.
+"""The registry of a program's metrics: it has those of the process from the start, and a gauge of the program's state.
 
-In: the pipeline's name. Out: each of our samples with a label ``pipeline``, so that one Prometheus tells several apart;
-those of the process are as every Python program has them.
+In: the pipeline's name. Out: samples of walbridge's metrics with a label ``pipeline``, so that one Prometheus server
+can tell pipelines apart; metrics of the process are as in every Python program.
 """
 
 import shutil
@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, disabl
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-OURS = "walbridge_"
+METRIC_PREFIX = "walbridge_"
 
 
 def new_registry(pipeline: str = "") -> CollectorRegistry:
@@ -24,13 +24,13 @@ def new_registry(pipeline: str = "") -> CollectorRegistry:
 
 
 def show_start(prefix: str, registry: CollectorRegistry) -> None:
-    """When this program was started: one that a supervisor starts again and again shows other times."""
+    """Add the time of this start: it changes each time a supervisor starts the program again."""
     meaning = "When the program was started, in seconds since 1970"
     Gauge(f"{prefix}_start_time_seconds", meaning, registry=registry).set(time.time())
 
 
 def free_bytes(folder: str) -> float:
-    """Of the disk of a folder; not a number for an object store, which has no such limit that anybody could ask for."""
+    """Free bytes on the disk of a folder; NaN for an object store, and where nobody can tell."""
     try:
         return float(shutil.disk_usage(folder).free) if "://" not in folder else float("nan")
     except OSError:
@@ -44,7 +44,7 @@ class _Labelled(CollectorRegistry):
 
     def collect(self) -> Iterable[Metric]:
         for metric in super().collect():
-            if self._pipeline and metric.name.startswith(OURS):
+            if self._pipeline and metric.name.startswith(METRIC_PREFIX):
                 metric.samples = [
                     sample._replace(labels={"pipeline": self._pipeline} | sample.labels) for sample in metric.samples
                 ]
@@ -52,7 +52,7 @@ class _Labelled(CollectorRegistry):
 
 
 class StateGauge(Collector):
-    """1 for one of the states, as it is when somebody asks."""
+    """A gauge with a sample for each state: 1 for the state at the time of the request, 0 for the others."""
 
     def __init__(self, prefix: str, states: Iterable[str], state: Callable[[], str]) -> None:
         self._name, self._states, self._state = f"{prefix}_state", tuple(states), state
