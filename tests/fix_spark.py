@@ -14,7 +14,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql.context import SQLContext
 
-from tests.jvm import short_lived
+from tests.jvm import AT_REST, short_lived
 from tests.shared_servers import watched
 from walbridge.embedded.folders import RunFolder
 from walbridge.embedded.jars import spark_jars
@@ -47,9 +47,7 @@ SETTINGS = {
     # A query over ten rows costs less interpreted than compiled: a quarter of all that these tests cost Spark.
     # ``compiled`` has it as the job has it, and so have the programs that tests start.
     **_INTERPRETED,
-    # A job that waits for the next cut asks Kafka so often; by itself it would do so every 10 ms where a lake is
-    # published at once, as those of tests.
-    "spark.sql.streaming.pollingDelay": "40ms",
+    **AT_REST,
     # Ten seconds by default: so long a test would wait for how far a task is.
     "spark.executor.heartbeatInterval": "1s",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

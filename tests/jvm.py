@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
@@ -14,6 +15,9 @@ from walbridge.schemas.errors import OperatorError
 
 FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"
 """A JVM that ends after a minute never earns back what its second compiler costs: a quarter of its time."""
+AT_REST = {"spark.sql.streaming.pollingDelay": "40ms"}
+"""A job that waits for the next cut asks Kafka so often. Where a lake is published at once, as in tests, it would do so
+every 10 ms."""
 SPARK_CONF = "WALBRIDGE_SPARK__CONF"
 """Variable that says so to programs under test; benchmarks and soak run without it."""
 
@@ -36,6 +40,7 @@ def spark_archive() -> ClassArchive:
     return ClassArchive("spark", find_java(), tuple(jars))
 
 
-def spark_conf(scratch: Path, *options: str) -> str:
+def spark_conf(scratch: Path, *options: str, conf: Mapping[str, str] | None = None) -> str:
     """For the variable. What a killed JVM leaves behind stays in ``scratch``: Spark's folders are there too."""
-    return json.dumps({"spark.driver.extraJavaOptions": " ".join((*options, f"-Djava.io.tmpdir={scratch}"))})
+    java = {"spark.driver.extraJavaOptions": " ".join((*options, f"-Djava.io.tmpdir={scratch}"))}
+    return json.dumps(java | dict(conf or {}))
