@@ -22,6 +22,8 @@ FOREIGN_MAX = 20
 """Up to so many commits of another program are looked for."""
 MAY_BE_NULL = frozenset({"commit_time", "version", "since", "copy_from", "why", "shapes_at_end"})
 
+NEVER_NEGATIVE = ("sequence", "end_lsn", "version")
+
 
 class ForeignCommit(Exception):
     """Another program wrote to the manifest. ``what``: in words, what it wrote."""
@@ -35,11 +37,11 @@ def refuse_foreign_values(record: dict[str, Any]) -> None:
     """Raise ForeignCommit if a row, or an entry of one, lacks a value that each has, or has one that none can have."""
     if missing := sorted(name for name, value in record.items() if value is None and name not in MAY_BE_NULL):
         raise ForeignCommit(f"rows without {', '.join(missing)}")
-    if negative := sorted(name for name, value in record.items() if isinstance(value, int) and value < 0):
+    if negative := [name for name in NEVER_NEGATIVE if (record.get(name) or 0) < 0]:
         raise ForeignCommit(f"rows with a negative {', '.join(negative)}")
-    path = record.get("path")
-    # The job writes there, and deletes what is there once a table is dropped.
-    if path is not None and (path.startswith("/") or ".." in path.split("/") or not path):
+    path = record.get("path", "")
+    # The job writes there, and deletes what is there once a table is dropped. A table that is to come has none.
+    if path.startswith("/") or ".." in path.split("/") or (not path and record.get("version") is not None):
         raise ForeignCommit("rows with a path that is no folder of the lake")
 
 

@@ -138,6 +138,14 @@ def test_rows_that_another_program_wrote_are_told_with_the_commits_to_delete(lak
     assert Manifest(str(lake), "p", {}).newest() == row
 
 
+def test_table_that_is_to_come_has_no_path(lake: Path) -> None:
+    """As a row of the plan that makes it has it."""
+    row = CutRow(1, "plan", "p", EPOCH, 1, 1, 2, 101, None, NOW, (replace(ENTRY, path="", version=None),))
+    Manifest(str(lake), "p", {}).append(row)
+
+    assert Manifest(str(lake), "p", {}).newest() == row
+
+
 SCHEMAS_BY_OTHERS = {
     "none of ours": pa.table({"a": [1]}),
     "a column less": pa.Table.from_pylist([], schema=SCHEMA.remove(SCHEMA.get_field_index("kind"))),
