@@ -120,12 +120,13 @@ def _turn(item: pytest.Item) -> int:
 
 
 def _group(item: pytest.Item, fixtures: set[str]) -> str:
-    """Some processes share the run (pytest-xdist): one starts Spark, the others never do.
+    """Some processes share the run (pytest-xdist): two start Spark, the others never do.
 
-    Modules without Spark go to whichever process is free, and simulated seeds fill what is left.
+    Tests with Spark are two chains that take about as long. Modules without it go to whichever process is free, and
+    simulated seeds fill what is left.
     """
     if "shared_jvm" in fixtures:
-        return "spark"
+        return "spark end to end" if "/end_to_end/" in item.nodeid else "spark"
     if "postgres_version" in fixtures:
         return "postgres versions"  # seven servers, once
     if "locked" in fixtures:
