@@ -58,6 +58,7 @@ def test_a_transaction_over_two_tables_is_seen_whole_at_every_published_cut(
         assert rows(spark, lake, "history", row.end_lsn) == [(1, n) for n in range(1, balance + 1)]
 
 
+@pytest.mark.soak
 def test_a_copy_over_several_plans_is_published_when_it_is_complete(
     spark: SparkSession, writer: ContractWriter, history: RelationRecord, run: Run, lake: Path
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_copy_over_several_plans_is_published_when_it_is_complete(
     assert len(rows(spark, lake, "history")) == 300
 
 
+@pytest.mark.soak
 def test_an_idle_cut_moves_the_published_lsn_without_a_plan(
     writer: ContractWriter, history: RelationRecord, run: Run, lake: Path, pipeline_name: str
 ) -> None:
