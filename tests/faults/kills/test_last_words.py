@@ -70,6 +70,7 @@ def test_end_is_told_on_its_machine_while_kafka_is_away_and_to_kafka_at_the_next
 
     refusal = producer.refusal()
 
+    assert "Kafka at 127.0.0.1:1 cannot be reached" in refusal
     words = heard(producer)
     assert last_end(words).what is not None
     assert str(last_end(words).what) in refusal

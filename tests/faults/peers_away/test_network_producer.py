@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.faults.proxy import BREAKING, HINDERING, TcpProxy
 from tests.faults.writer import Writer
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_soak
 from tests.wait import wait_until
 
 pytestmark = pytest.mark.fault
@@ -17,16 +19,21 @@ NOTICED_S = 60.0
 """Far above the silence that the tests allow: the machine may be busy."""
 
 
-def _survives_all(producer: ProducerUnderTest, proxy: TcpProxy) -> None:
+ALL = tuple(HINDERING | BREAKING)
+OF_EACH_KIND = ("slow", "half-open", "to the client only", "reset")
+faults = pytest.mark.parametrize("names", [OF_EACH_KIND, in_soak(ALL)], ids=["of each kind", "all"])
+
+
+def _survives(producer: ProducerUnderTest, proxy: TcpProxy, names: Iterable[str]) -> None:
     """Each fault in turn under load; after each the topics go on, at the end they equal the source."""
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
     producer.publish("t")
     running = producer.start_streaming()
     with Writer(producer) as writer, producer.topics() as topics:
-        for name, start in (HINDERING | BREAKING).items():
+        for name in names:
             writer.wait_for(20)
             connections = proxy.accepted
-            start(proxy)
+            (HINDERING | BREAKING)[name](proxy)
             writer.wait_for(20)
             if name in BREAKING:
                 wait_until(lambda: proxy.accepted > connections, f"{name}: a new connection", NOTICED_S)  # noqa: B023
@@ -57,11 +64,12 @@ def _stream(producer: ProducerUnderTest) -> tuple[int, datetime]:
     return row
 
 
+@faults
 def test_every_network_fault_between_producer_and_postgres_is_survived(
-    producer: ProducerUnderTest, postgres_proxy: TcpProxy
+    producer: ProducerUnderTest, postgres_proxy: TcpProxy, names: tuple[str, ...]
 ) -> None:
     _behind(producer, postgres_proxy, silence_s=2)
-    _survives_all(producer, postgres_proxy)
+    _survives(producer, postgres_proxy, names)
 
 
 def test_silence_is_noticed_also_where_nothing_is_written_and_a_quiet_server_is_no_silence(
@@ -85,12 +93,13 @@ def test_silence_is_noticed_also_where_nothing_is_written_and_a_quiet_server_is_
     producer.check_equal()
 
 
+@faults
 def test_every_network_fault_between_producer_and_kafka_is_survived(
-    producer: ProducerUnderTest, kafka_proxy: TcpProxy
+    producer: ProducerUnderTest, kafka_proxy: TcpProxy, names: tuple[str, ...]
 ) -> None:
     producer.settings["kafka"] = {
         "bootstrap_servers": f"127.0.0.1:{kafka_proxy.port}",
         "client": {"socket.timeout.ms": "2000", "reconnect.backoff.max.ms": "500"},
     }
     producer.settings["producer"] = {"commit_suspect_ms": 500}
-    _survives_all(producer, kafka_proxy)
+    _survives(producer, kafka_proxy, names)
