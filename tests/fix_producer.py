@@ -32,6 +32,7 @@ from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.control.table_progress import COPYING, STALE
 from walbridge.schemas.control.table_request import to_copy
 from walbridge.schemas.position import parse_lsn
+from walbridge.tables import copy
 
 ROOT = Path(__file__).parent.parent
 STOP_S = 40.0
@@ -298,9 +299,15 @@ def _toml(tables: Mapping[str, Any], prefix: str = "") -> str:
 
 @pytest.fixture
 def producer(
-    request: pytest.FixtureRequest, kafka: KafkaBroker, database: Database, pipeline_name: str, tmp_path: Path
+    request: pytest.FixtureRequest,
+    kafka: KafkaBroker,
+    database: Database,
+    pipeline_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[ProducerUnderTest]:
     """A producer of this test's database, not started yet; killed when the test is over."""
+    monkeypatch.setattr(copy, "_LOOK_S", 0.2)  # as the forked ones, that ``walbridge copy --wait`` waits for
     made = ProducerUnderTest(pipeline_name, database, kafka, tmp_path)
     made.as_command = any(map(request.node.get_closest_marker, MEASURED))
     with contextlib.ExitStack() as stack:

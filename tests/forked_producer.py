@@ -8,6 +8,7 @@ no open files of ours when it forks; what is read from the environment at import
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import itertools
 import json
@@ -24,6 +25,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 MESSAGE_BYTES = 2**20
+PACES = {
+    ("guards.look_pace", "INTERVAL_S"): 3.0,
+    ("guards.topic_watch", "INTERVAL_S"): 2.0,
+    ("kafka.table_requests", "LOOK_S"): 0.3,
+    ("session.copies.state.tables_to_copy", "AGAIN_S"): 0.2,
+    ("session.copies.state.tables_to_copy", "_REFUSED_AGAIN_S"): 1.0,
+}
+"""By module of the producer and name: how soon it looks, or tries, again here. It is one to ten seconds else, which
+dozens of tests would wait out."""
 _TURN_S = 0.05
 
 
@@ -183,4 +193,10 @@ def _run(request: dict[str, object], log: int) -> int:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for those who wait for it
     importlib.import_module("walbridge.producer.__main__")
+    for (module, name), pace_s in PACES.items():
+        paced = importlib.import_module(f"walbridge.producer.{module}")
+        assert isinstance(getattr(paced, name), float), name
+        setattr(paced, name, pace_s)
+    gc.collect()
+    gc.freeze()  # else the first collection in each child writes to, and so copies, every page that it shares
     sys.exit(_serve(socket.socket(fileno=int(sys.argv[1]))))
