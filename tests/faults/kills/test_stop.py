@@ -55,9 +55,9 @@ def test_stream_that_never_rests_stops_at_the_next_boundary(producer: ProducerUn
 def test_stop_inside_a_huge_transaction_leaves_it_half_published(producer: ProducerUnderTest) -> None:
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     producer.publish("t")
-    producer.settings["producer"] = {"batch_rows_max": 20}  # thousands of boundaries: it is not through before the stop
+    producer.settings["producer"] = {"batch_rows_max": 20}  # five hundred boundaries: it is not through before the stop
     producer.start_streaming().stop()
-    producer.database.execute("INSERT INTO t SELECT generate_series(1, 40000)")
+    producer.database.execute("INSERT INTO t SELECT generate_series(1, 10000)")
     running = producer.start_streaming()
     with producer.topics() as topics:
         topics.wait_for_cut(lambda cut: cut.cut_id > 2 and not cut.complete, "inside the transaction")
@@ -68,7 +68,7 @@ def test_stop_inside_a_huge_transaction_leaves_it_half_published(producer: Produ
     assert progress.split is not None
     producer.settings["producer"] = {}
     producer.start_streaming()
-    assert len(producer.check_equal().rows("public", "t")) == 40_000
+    assert len(producer.check_equal().rows("public", "t")) == 10_000
 
 
 def test_stop_during_the_copy_begins_it_again_next_time(producer: ProducerUnderTest) -> None:
