@@ -29,7 +29,7 @@ MADE = """
 class Habits(Writer):
     """Writes to ``t`` and ``u`` until left: rows come, go, change and move to other keys with values left alone."""
 
-    pause_s = 0.002
+    pause_s = 0.005
 
     def __init__(self, producer: ProducerUnderTest, rows: int) -> None:
         super().__init__(producer)
@@ -74,8 +74,8 @@ def state_of(producer: ProducerUnderTest, name: str) -> str | None:
 def test_table_that_is_created_and_filled_is_copied_while_all_are_written(following: ProducerUnderTest) -> None:
     following.settings["producer"] = {"batch_rows_max": 200}
     running = following.start_streaming()
-    following.database.execute(MADE.format(rows=4000))
-    with Habits(following, 4000) as habits:
+    following.database.execute(MADE.format(rows=2000))
+    with Habits(following, 2000) as habits:
         habits.wait_for(20)
         running.wait_for_log("table is copied")
         habits.wait_for(20)
@@ -97,8 +97,8 @@ def test_copy_killed_at_every_point_goes_on_and_loses_nothing(following: Produce
     """I1, I4: behind the last chunk that Kafka holds."""
     following.settings["producer"] = {"batch_rows_max": 150}
     following.start_streaming().stop()
-    following.database.execute(MADE.format(rows=3000))
-    with Habits(following, 3000) as habits:
+    following.database.execute(MADE.format(rows=1500))
+    with Habits(following, 1500) as habits:
         for point in BESIDE:
             habits.wait_for(5)
             following.run_until_killed(point)
@@ -200,8 +200,8 @@ def test_copy_beside_streamed_prepared_and_split_transactions(following: Produce
     following.settings["producer"] = {"batch_rows_max": 100}
     following.settings["postgres"] = {"two_phase": True}
     running = following.start_streaming()
-    database.execute(MADE.format(rows=5000))
-    with Habits(following, 5000) as habits, database.connect() as long, database.connect() as prepared:
+    database.execute(MADE.format(rows=3000))
+    with Habits(following, 3000) as habits, database.connect() as long, database.connect() as prepared:
         running.wait_for_log("copy of a table begins")
         long.execute("BEGIN")
         prepared.execute("BEGIN")

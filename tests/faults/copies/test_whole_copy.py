@@ -16,6 +16,7 @@ from tests.faults.kill_points import WHOLE
 from tests.faults.seed import fault_seed
 from tests.faults.writer import Writer
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_soak
 from tests.topic_reader import Topics
 from tests.wait import wait_until
 
@@ -45,7 +46,7 @@ ONE_OF = "ctid = (SELECT ctid FROM u WHERE n = %s LIMIT 1)"
 class Habits(Writer):
     """Writes to ``t`` and ``u`` until left: rows that equal others come, one of several equal ones goes or changes."""
 
-    pause_s = 0.002
+    pause_s = 0.005
 
     def __init__(self, producer: ProducerUnderTest) -> None:
         super().__init__(producer)
@@ -75,7 +76,7 @@ def barriers(topics: Topics) -> list[str]:
 def test_table_without_a_key_is_copied_while_all_are_written(following: ProducerUnderTest) -> None:
     following.settings["producer"] = {"batch_rows_max": 200}
     running = following.start_streaming()
-    following.database.execute(MADE.format(rows=4000))
+    following.database.execute(MADE.format(rows=2000))
     with Habits(following) as habits:
         habits.wait_for(20)
         running.wait_for_log("table is copied")
@@ -95,13 +96,20 @@ def test_table_without_a_key_is_copied_while_all_are_written(following: Producer
     assert snapshots.keys() == {"first_in_data_collection", "incremental", "last_in_data_collection"}
 
 
-def test_copy_in_one_piece_killed_at_every_point_begins_anew_and_loses_nothing(following: ProducerUnderTest) -> None:
+OF_THIS_KIND_ALONE = tuple(point for point in WHOLE if point.startswith("whole:"))
+"""The others are those of a copy in chunks too (``test_table_copied.py``)."""
+
+
+@pytest.mark.parametrize("points", [OF_THIS_KIND_ALONE, in_soak(WHOLE)], ids=["of this kind alone", "all"])
+def test_copy_in_one_piece_killed_at_every_point_begins_anew_and_loses_nothing(
+    following: ProducerUnderTest, points: tuple[str, ...]
+) -> None:
     """I1, I4: nothing is confirmed but what Kafka holds, or what the next copy reads."""
     following.settings["producer"] = {"batch_rows_max": 150}
     following.start_streaming().stop()
     following.database.execute(MADE.format(rows=1500))
     with Habits(following) as habits:
-        for point in WHOLE:
+        for point in points:
             habits.wait_for(5)
             following.run_until_killed(point)
             with following.topics() as topics:
@@ -110,7 +118,9 @@ def test_copy_in_one_piece_killed_at_every_point_begins_anew_and_loses_nothing(f
     following.check_equal()
     assert state_of(following, "u") == "current"
     with following.topics() as topics:
-        assert barriers(topics) == ["copy_begin"] * (len(WHOLE) - 1) + ["copy_end"]
+        without_beginning = {"chunk:before-begin", "chunk:ended"}  # before it, or with the end that another one needs
+        begun = len(points) + 1 - len(without_beginning.intersection(points))
+        assert barriers(topics) == ["copy_begin"] * begun + ["copy_end"]
 
 
 def test_table_without_a_key_that_is_copied_again_is_equal_and_is_not_current_meanwhile(

@@ -343,10 +343,12 @@ LIKE_ANOTHER = {
     "cuts topic that was made again",
     "metadata topic that was made again",
     "publication that was made again",
+    "slot that is gone",
     "slot that was made again",
     "slot that was moved on",
 }
-"""Another one in each run is noticed by the same comparison, and has the same remedy."""
+"""Another one in each run is noticed by the same comparison, and has the same remedy; of a slot that is gone,
+``copies/test_copy_all.py`` shows both."""
 
 
 @pytest.mark.parametrize(

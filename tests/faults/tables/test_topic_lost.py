@@ -95,7 +95,7 @@ def losses(*in_each_run: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("loss", others_in_soak(LOSSES, in_each_run))
 
 
-@losses("deleted", "made anew with other partitions")
+@losses("made anew with other partitions")
 def test_topic_that_was_lost_while_nobody_wrote_is_another_one_after_the_start(
     following: ProducerUnderTest, life: TopicLife, loss: str
 ) -> None:
