@@ -108,6 +108,7 @@ def test_consumers_of_ours_and_of_strangers_read_everything_that_can_happen(
         assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.soak
 def test_other_format_in_the_settings_copies_each_table_into_another_topic_and_back(in_json: ProducerUnderTest) -> None:
     in_json.settings["topics"] = {"partitions": 2}
     in_json.start_streaming().stop()

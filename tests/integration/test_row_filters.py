@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from tests.fix_postgres import Database, new_database
+from tests.in_soak import in_soak
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.pgoutput.decoder import decode_message, decode_tuple
 from walbridge.producer.pgoutput.messages import Insert, Unsent
@@ -75,7 +76,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.fixture(params=[15, 16, 17, 18])
+@pytest.fixture(params=[15, in_soak(16), in_soak(17), 18])
 def filtering(postgres_version: Callable[[int], PostgresServer], request: pytest.FixtureRequest) -> PostgresServer:
     """A server of each version that has row filters."""
     return postgres_version(request.param)

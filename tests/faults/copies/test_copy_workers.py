@@ -92,6 +92,7 @@ def test_table_that_comes_is_equal_also_where_every_worker_dies(sources: Produce
     wait_until(lambda: sources.database.value(BACKENDS) == 0, "the end of its connection", 20)
 
 
+@pytest.mark.soak
 def test_workers_of_a_copy_beside_the_stream_end_with_a_producer_that_is_killed(sources: ProducerUnderTest) -> None:
     """The next start goes on behind the last chunk that is committed."""
     running = sources.start_streaming("chunk:rows:3")

@@ -85,7 +85,7 @@ def remake_cuts(stack: Stack) -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    [drop_publication, in_soak(remake_publication), publish_less, in_soak(drop_slot), move_slot, in_soak(remake_cuts)],
+    [move_slot, *map(in_soak, (drop_publication, remake_publication, publish_less, drop_slot, remake_cuts))],
 )
 def test_what_stops_the_producer_is_the_one_error_in_its_own_words(
     streamed: Stack, producer: ProducerUnderTest, broken: Callable[[Stack], None]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.in_soak import in_soak
 from walbridge.embedded import class_archive
 from walbridge.embedded.class_archive import ClassArchive
 from walbridge.embedded.jars import set_jars
@@ -132,7 +133,7 @@ def flipped(content: bytes, first: int, step: int) -> bytes:
 
 
 @pytest.mark.servers
-@pytest.mark.parametrize("damage", ["in its header", "in its classes", "all zero", "cut off"])
+@pytest.mark.parametrize("damage", ["in its header", *map(in_soak, ("in its classes", "all zero", "cut off"))])
 def test_jvm_starts_without_a_word_beside_an_archive_that_is_damaged(
     made: tuple[ClassArchive, Path], damage: str
 ) -> None:

@@ -60,6 +60,7 @@ def test_no_topic_is_made_by_naming_it(kafka: KafkaBroker, pipeline_name: str) -
 
 
 @pytest.mark.servers
+@pytest.mark.soak
 def test_committed_messages_outlive_a_kill_and_the_port_stays(pipeline_name: str) -> None:
     with KafkaBroker() as broker:
         before = broker.bootstrap_servers
