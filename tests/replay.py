@@ -19,6 +19,7 @@ from walbridge.schemas.avro.value_encoders import encoder_of
 from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.pg_types import ColumnType
 from walbridge.schemas.position import Position
 from walbridge.schemas.table_schema import Column
 
@@ -228,13 +229,16 @@ def _names_before(old: RelationRecord, new: RelationRecord) -> dict[str, str | N
 
 
 def _of_older_rows(column: Column) -> Any:
-    """What rows have in it that are older than the column: Postgres' text, as a change brings it."""
-    if column.missing_value is None:
-        return None
-    encoded = encoder_of(column.column_type)(column.missing_value.encode())
+    """What rows have in it that are older than the column."""
+    return None if column.missing_value is None else value_of_text(column.missing_value.encode(), column.column_type)
+
+
+def value_of_text(text: bytes, column_type: ColumnType) -> Any:
+    """What Postgres prints, as a change brings it."""
+    encoded = encoder_of(column_type)(text)
     if encoded is None:
-        return Text(column.missing_value)
-    value = fastavro.schemaless_reader(BytesIO(encoded), fastavro.parse_schema(["null", column.column_type.avro]), None)
+        return Text(text.decode())
+    value = fastavro.schemaless_reader(BytesIO(encoded), fastavro.parse_schema(["null", column_type.avro]), None)
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -7,14 +7,14 @@ be (I8). What comes of a table in a cut that leaves it is nobody's to read: it i
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 from tests.fix_postgres import Database
-from tests.replay import Event, Replay, Row, TableState
+from tests.replay import Event, Replay, Row, TableState, Text
 from tests.source_rows import comparable, source_rows
 from walbridge.schemas.avro.framing import frame_of
 from walbridge.schemas.control.cut import Barrier, Cut
@@ -34,10 +34,14 @@ class FollowedTables(Replay):
         states: by relation: current, copying or stale.
         left: how often each was left.
         wrong: by relation that a cut called current, the first event that does not fit its rows.
+
+    Args:
+        source: the rows that a table has in the source.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, source: Callable[[Database, RelationRecord], list[Row]] = source_rows) -> None:
         super().__init__()
+        self._source = source
         self.states: dict[int, str] = {}
         self.left, self.copied = Counter[int](), Counter[int]()
         self.wrong: dict[int, str] = {}
@@ -139,7 +143,7 @@ class FollowedTables(Replay):
         }
         kept = tuple(replace(each, name=now[each.name]) for each in table.columns if each.name in now)
         source = replace(table, namespace=called[0][0], name=called[0][1], columns=kept)
-        wanted = Counter(map(comparable, source_rows(database, replace(relation, table=source))))
+        wanted = Counter(map(comparable, self._source(database, replace(relation, table=source))))
         rows = self.tables[table.relation_id].rows
         there = Counter(comparable({new: row[name] for name, new in now.items()}) for row in rows)
         if there == wanted:
@@ -150,9 +154,9 @@ class FollowedTables(Replay):
 
 def _as_in(column: Column, old: Any) -> Any:
     """A value from before the column's type was altered: a numeric that lost its scale has no decimal of Avro any more,
-    and a moment got a zone or lost it."""
-    if isinstance(old, Decimal) and column.column_type.codec == "string":
-        return f"{old:f}"
+    so NaN is an ordinary value, and a moment got a zone or lost it."""
+    if column.column_type.codec == "string" and isinstance(old, Decimal | Text):
+        return old.text if isinstance(old, Text) else f"{old:f}"
     if isinstance(old, datetime):
         return old.replace(tzinfo=UTC if column.column_type.codec == "timestamptz" else None)
     return old
