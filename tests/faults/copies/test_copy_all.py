@@ -62,7 +62,8 @@ def advance_slot(producer: ProducerUnderTest) -> None:
 
 # What was lost is told apart by the guards alone; all that is done afterwards is the same.
 LOSSES: dict[str, tuple[Callable[[ProducerUnderTest], None], str, tuple[str, ...]]] = {
-    "slot that is gone": (drop_slot, "and with it the changes after", (*AGAIN, AGAIN_DONE, *BESIDE)),
+    "slot that is gone": (drop_slot, "and with it the changes after", (*AGAIN, AGAIN_DONE, BESIDE[4])),
+    "slot that is gone, every death": (drop_slot, "and with it the changes after", (*AGAIN, AGAIN_DONE, *BESIDE)),
     "slot that was moved on": (advance_slot, "a gap", (AGAIN_DONE,)),
 }
 

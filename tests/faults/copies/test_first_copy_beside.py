@@ -171,7 +171,9 @@ def test_what_would_fail_later_is_refused_before_there_is_a_slot(producer: Produ
     wait_until_current(producer)
 
 
-@pytest.mark.parametrize(("policy", "state"), [("copy", STALE), in_soak("quarantine", QUARANTINED), ("stop", None)])
+@pytest.mark.parametrize(
+    ("policy", "state"), [("copy", STALE), in_soak("quarantine", QUARANTINED), in_soak("stop", None)]
+)
 def test_table_whose_copy_cannot_begin_is_left_as_settings_say(
     beside: ProducerUnderTest, policy: str, state: str | None
 ) -> None:
@@ -204,7 +206,7 @@ def test_table_whose_copy_cannot_begin_is_left_as_settings_say(
     [
         ("snapshot", "copy", QUARANTINED),
         ("beside", "quarantine", QUARANTINED),
-        ("beside", "stop", None),
+        in_soak("beside", "stop", None),
         in_soak("snapshot", "quarantine", QUARANTINED),
         in_soak("snapshot", "stop", None),
         in_soak("beside", "copy", QUARANTINED),

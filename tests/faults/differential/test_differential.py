@@ -15,7 +15,7 @@ from tests.faults.seed import fault_seed
 from tests.fix_producer import ProducerUnderTest
 
 pytestmark = pytest.mark.fault
-STATEMENTS, CHECKS = 220, 1
+STATEMENTS, CHECKS = 120, 1
 SOAK_STATEMENTS, SOAK_CHECKS = 20_000, 120
 
 
