@@ -100,7 +100,7 @@ def test_table_is_left_where_it_was_rewritten_however_late_that_is_read(telling:
 @pytest.mark.parametrize(
     "statement",
     [
-        "ALTER TABLE t ADD COLUMN n float DEFAULT random()",
+        in_soak("ALTER TABLE t ADD COLUMN n float DEFAULT random()"),
         "ALTER TABLE t ALTER v TYPE bigint USING v * 100",
     ],
 )
@@ -376,7 +376,7 @@ def test_told_cast_needs_no_copy_while_another_table_is_copied_and_written_to(pr
     """Cuts follow each other closely then, and the catalogue is ahead of the stream."""
     execute, casts = producer.database.execute, [f"c{number}" for number in range(12)]
     producer.settings["producer"] = {"batch_rows_max": 200}
-    execute("CREATE TABLE large (id int PRIMARY KEY, v int); INSERT INTO large SELECT generate_series(1, 20000)")
+    execute("CREATE TABLE large (id int PRIMARY KEY, v int); INSERT INTO large SELECT generate_series(1, 10000)")
     for name in casts:
         execute(f"CREATE TABLE {name} (id int PRIMARY KEY, v int, w text); INSERT INTO {name} VALUES (1, 1, 'w')")
     tell(producer.database)
