@@ -9,6 +9,7 @@ import pytest
 
 from tests.contract_writer import ContractWriter
 from tests.faults.kill_points import JOB_PROCESS
+from tests.in_soak import in_soak
 from tests.spark_consumer.accounts import transfer
 from tests.spark_consumer.program import ROOT, START_S, Program, environment
 from tests.wait import wait_until
@@ -22,12 +23,17 @@ pytestmark = pytest.mark.servers
 
 
 @pytest.mark.fault
+@pytest.mark.parametrize("points", [JOB_PROCESS[1::2], in_soak(JOB_PROCESS)], ids=", ".join)
 def test_killed_at_every_durable_step_it_applies_each_event_once_and_stops_in_peace(
-    program: Program, writer: ContractWriter, accounts: RelationRecord, history: RelationRecord
+    program: Program,
+    writer: ContractWriter,
+    accounts: RelationRecord,
+    history: RelationRecord,
+    points: tuple[str, ...],
 ) -> None:
     """I5, I8. No Python runs on an executor: there is none to run (spark.pyspark.python)."""
     writer.copy([(accounts, [{"id": 1, "balance": 0}]), (history, [])])
-    for n, point in enumerate(JOB_PROCESS):
+    for n, point in enumerate(points):
         died = program.run("--once", WALBRIDGE_KILL_POINT=point)
         assert died.returncode == KILLED, f"{point}: {died.stderr}"
         is_published = program.end_lsn() > 0
@@ -42,9 +48,10 @@ def test_killed_at_every_durable_step_it_applies_each_event_once_and_stops_in_pe
         noise = [line for line in said.read_text().splitlines() if not line.startswith("timestamp=")]
         assert [line for line in noise if "jdk.incubator.vector" not in line] == []
     assert program.rows("accounts") == [(1, 7)]
-    assert program.rows("history") == sorted((1, n) for n in (*range(len(JOB_PROCESS)), 7))
+    assert program.rows("history") == sorted((1, n) for n in (*range(len(points)), 7))
 
 
+@pytest.mark.soak
 def test_spark_submit_runs_the_same_job_from_an_archive(
     program: Program, writer: ContractWriter, history: RelationRecord, tmp_path: Path
 ) -> None:
