@@ -115,8 +115,10 @@ def is_fit(table: PublishedTable) -> bool:
     return not [*unsent_operations([table]), *combination_faults([table])]
 
 
+@pytest.mark.parametrize("source", [18], indirect=True)
 def test_native_subscriber_has_the_rows_of_every_combination_that_is_followed(source: Database) -> None:
-    """First those that it copies, then what is written. What it refuses the producer refuses."""
+    """First those that it copies, then what is written. What it refuses the producer refuses. A subscriber of 15 does
+    not come to an end of its copies here; ``test_native_subscriber.py`` has draws for each version."""
     with contextlib.ExitStack() as stack:
         connection = stack.enter_context(source.connect())
         targets = [Subscriber(stack, source) for _ in range(BESIDE)]
