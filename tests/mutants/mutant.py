@@ -20,6 +20,9 @@ from walbridge.schemas.errors import OperatorError, ProtocolError, RetryableErro
 FAILURES = (AssertionError, pytest.fail.Exception, OperatorError, ProtocolError, RetryableError)
 """How a test fails: what it asserts or expects, or a refusal of our own. Another error is a botched mutant."""
 
+DRAWS = 8
+"""How often a test is run that does not notice a mistake: a property draws other examples each time."""
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -68,6 +71,7 @@ class Noticed:
     def check(self) -> None:
         """The test fails with the mistake, and passes where the same function is only compiled anew."""
         with made(self.mutant), pytest.raises(FAILURES):
-            self.test()
+            for _ in range(DRAWS):
+                self.test()
         with made(replace(self.mutant, mistake=self.mutant.text)):
             self.test()
