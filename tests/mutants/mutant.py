@@ -71,7 +71,10 @@ class Noticed:
     def check(self) -> None:
         """The test fails with the mistake, and passes where the same function is only compiled anew."""
         with made(self.mutant), pytest.raises(FAILURES):
-            for _ in range(DRAWS):
-                self.test()
+            self._run_until_noticed()
         with made(replace(self.mutant, mistake=self.mutant.text)):
+            self.test()
+
+    def _run_until_noticed(self) -> None:
+        for _ in range(DRAWS):
             self.test()
