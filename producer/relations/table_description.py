@@ -37,6 +37,8 @@ def describe(
     facts: TableFacts | None,
     types: Mapping[int, TypeFacts],
     versions: Sequence[RelationRecord] = (),
+    *,
+    is_of_catalogue: bool = False,
 ) -> TableSchema:
     """The schema of an announced relation.
 
@@ -45,13 +47,19 @@ def describe(
     Catalogue facts count only for columns that it still describes as announced.
 
     Args:
-        versions: what was recorded of it, oldest first; none for a copy.
+        versions: what was recorded of it, oldest first; none for a first copy.
+        is_of_catalogue: the relation was made of these facts, so that its columns have the numbers that stand there.
     """
-    numbers = column_numbers(relation, facts, versions)
+    described = described_columns(relation, facts)
+    numbers = (
+        [each.attnum if each else None for each in described]
+        if is_of_catalogue
+        else column_numbers(relation, facts, versions)
+    )
     in_stream = relation.replica_identity in IDENTITY_IN_STREAM
     key = () if in_stream else catalogue_key(relation, facts, numbers, versions)
     columns = []
-    for column, number, known in zip(relation.columns, numbers, described_columns(relation, facts), strict=True):
+    for column, number, known in zip(relation.columns, numbers, described, strict=True):
         fact = known if known is not None and known.attnum == number else None
         typed = _typed(column, types, versions)
         columns.append(

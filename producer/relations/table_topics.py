@@ -102,8 +102,9 @@ class TableTopics:
     def described(
         self, newest: RelationRecord, now: Relation, facts: TableFacts, types: Mapping[int, TypeFacts]
     ) -> TableSchema:
-        """The schema that a table with records has now."""
-        return describe(now, facts, types, self._cache.versions_of(newest.table.relation_id))
+        """The schema that a table with records has now, by a relation that was made of these facts."""
+        versions = self._cache.versions_of(newest.table.relation_id)
+        return describe(now, facts, types, versions, is_of_catalogue=True)
 
     def forget_session(self) -> None:
         """Another session: make or check every topic again."""

@@ -255,10 +255,10 @@ class Tables:
         """The record of a Relation, acknowledged; its topic is there.
 
         Args:
-            topic: None: that of its records.
+            topic: of a copy, for which the relation is made of the facts; None: that of its records.
         """
         versions = self._cache.versions_of(relation.relation_id)
-        table = describe(relation, facts, types, versions)
+        table = describe(relation, facts, types, versions, is_of_catalogue=topic is not None)
         table = replace(table, operations=self.archives.get(relation.relation_id))
         self.topics.refuse_lost_key(table, topic)
         self.topics.refuse_uncompactable(table)

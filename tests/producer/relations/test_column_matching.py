@@ -55,6 +55,15 @@ def test_number_is_that_of_the_catalogue_where_it_knows_the_columns() -> None:
     assert column_numbers(told("a", "b"), AB, ()) == [1, 2]
 
 
+def test_copy_takes_the_numbers_that_the_catalogue_has_while_nobody_can_alter_the_table() -> None:
+    """A column list may leave out what earlier versions have, which the order of numbers cannot tell (I8)."""
+    facts, known = now(("a", 1), ("b", 2), ("c", 3)), versions((told("a", "b"), AB))
+
+    copied = describe(told("a", "c"), facts, {}, known, is_of_catalogue=True)
+
+    assert [column.attnum for column in copied.columns] == [1, 3]
+
+
 @pytest.mark.parametrize(("typmod", "number"), [(655366, 1), (655368, None), (-1, None)])
 def test_column_is_known_by_its_modifier_too(typmod: int, number: int | None) -> None:
     """Without a version to compare with, a column of other digits may be another column."""
