@@ -36,7 +36,7 @@ FEW_BYTES = 32 * 2**10
 CHECKPOINT = "_checkpoint"
 POLLING_DELAY = "spark.sql.streaming.pollingDelay"
 """How long the stream waits at the end of the topic before it asks Kafka again: by default 10 ms, which cost the job a
-sixth of a core while nothing happened, and 150 ms a twentieth."""
+quarter of a core while nothing happened, and 150 ms a fifteenth."""
 WATCH_S = 0.2
 WATCH_ONCE_S = 0.02
 
