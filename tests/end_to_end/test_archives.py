@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fix_pipeline import PipelineUnderTest
-from tests.fix_producer import ProducerUnderTest
+from tests.fix_producer import ProducerUnderTest, Running
 from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.read import tables_at
 from walbridge.tables.read_tables import read_tables
@@ -62,14 +62,21 @@ def test_inserts_are_kept_and_nobody_is_told_that_they_equal_the_source(pipeline
     assert {entry.name: entry.state for entry in pipeline.published()[-1].tables} == {"t": "archive", "log": "stale"}
 
 
+def two_archives(producer: ProducerUnderTest) -> Running:
+    """A producer that follows the inserts of two tables."""
+    producer.database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY); INSERT INTO t VALUES (1)"
+    )
+    producer.publish("t", "u", options="WITH (publish = 'insert')")
+    producer.settings["postgres"] = {"archives": True}
+    return producer.start_streaming()
+
+
 @pytest.mark.soak
 def test_archive_that_left_its_publication_for_a_while_is_not_begun_anew_unasked(pipeline: PipelineUnderTest) -> None:
     """A copy would take away what the source has no more."""
     producer, execute = pipeline.producer, pipeline.database.execute
-    execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
-    producer.publish("t", "u", options="WITH (publish = 'insert')")
-    producer.settings["postgres"] = {"archives": True}
-    running = producer.start_streaming()
+    running = two_archives(producer)
     execute("DELETE FROM t; ALTER PUBLICATION walbridge DROP TABLE t")
     execute("INSERT INTO u VALUES (1)")
     running.wait_for_log("table left the publication")
@@ -90,10 +97,7 @@ def test_archive_that_left_its_publication_for_a_while_is_not_begun_anew_unasked
 def test_archive_that_comes_back_to_its_publication_is_quarantined_and_not_copied(producer: ProducerUnderTest) -> None:
     """Also by the next start; the lake of such a pipeline is that of the test before, in ``make soak``."""
     execute = producer.database.execute
-    execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
-    producer.publish("t", "u", options="WITH (publish = 'insert')")
-    producer.settings["postgres"] = {"archives": True}
-    running = producer.start_streaming()
+    running = two_archives(producer)
     execute("ALTER PUBLICATION walbridge DROP TABLE t")
     execute("INSERT INTO u VALUES (1)")
     running.wait_for_log("table left the publication")

@@ -167,8 +167,11 @@ def harmed_folders(random: Random, lake: Path) -> None:
         assert by_id(rows_of(lake, entry)) == by_id(source.states[newest.end_lsn][entry.name])
 
 
+histories = pytest.mark.parametrize("happens", [copied_meanwhile, written_beside, harmed_folders])
+
+
 @pytest.mark.simulation
-@pytest.mark.parametrize("happens", [copied_meanwhile, written_beside, harmed_folders])
+@histories
 @settings(max_examples=5, deadline=None)
 @given(random=st.randoms(use_true_random=False))
 def test_what_is_published_as_current_equals_the_source(
@@ -179,7 +182,7 @@ def test_what_is_published_as_current_equals_the_source(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("happens", [copied_meanwhile, written_beside, harmed_folders])
+@histories
 @settings(max_examples=50, deadline=None)
 @given(random=st.randoms(use_true_random=False))
 def test_what_is_published_as_current_equals_the_source_in_many_histories(
