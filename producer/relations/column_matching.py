@@ -13,18 +13,10 @@ two looks, that looks as if nothing had happened, since only the name of a dropp
 Columns that cannot be told are found by ``columns/uncertain_columns.py``.
 """
 
-from collections.abc import Sequence
-
-from walbridge.producer.pgoutput.messages import Relation, RelationColumn
+from walbridge.producer.pgoutput.messages import RelationColumn
 from walbridge.producer.postgres.facts import TableFacts
 from walbridge.producer.relations.columns.known_columns import KnownColumns, Numbers, version_with_same_columns
 from walbridge.producer.relations.columns.number_ranges import are_possible
-from walbridge.schemas.control.metadata_record import RelationRecord
-
-
-def column_numbers(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Numbers:
-    """The number of each column; None where nobody can tell."""
-    return numbers_of(KnownColumns(relation, facts, versions))
 
 
 def numbers_of(known: KnownColumns) -> Numbers:

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
-from walbridge.producer.relations.column_matching import column_numbers
+from walbridge.producer.relations.column_matching import numbers_of
 from walbridge.producer.relations.columns.catalogue_key import catalogue_key
-from walbridge.producer.relations.columns.known_columns import described_columns
+from walbridge.producer.relations.columns.known_columns import KnownColumns
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import BUILTIN_NAMES, FIRST_USER_OID, TypeFacts, column_type, domain_base
 from walbridge.schemas.table_schema import Column, TableSchema
@@ -50,17 +50,13 @@ def describe(
         versions: what was recorded of it, oldest first; none for a first copy.
         is_of_catalogue: the relation was made of these facts, so that its columns have the numbers that stand there.
     """
-    described = described_columns(relation, facts)
-    numbers = (
-        [each.attnum if each else None for each in described]
-        if is_of_catalogue
-        else column_numbers(relation, facts, versions)
-    )
+    known = KnownColumns(relation, facts, versions)
+    numbers = known.by_name if is_of_catalogue else numbers_of(known)
     in_stream = relation.replica_identity in IDENTITY_IN_STREAM
     key = () if in_stream else catalogue_key(relation, facts, numbers, versions)
     columns = []
-    for column, number, known in zip(relation.columns, numbers, described, strict=True):
-        fact = known if known is not None and known.attnum == number else None
+    for column, number, described in zip(relation.columns, numbers, known.described, strict=True):
+        fact = described if described is not None and described.attnum == number else None
         typed = _typed(column, types, versions)
         columns.append(
             replace(

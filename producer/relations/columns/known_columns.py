@@ -74,19 +74,20 @@ class KnownColumns:
         return number_ranges(len(self.relation.columns), self.candidates, self.kept)
 
     @cached_property
+    def described(self) -> list[ColumnFacts | None]:
+        """For each column, the facts of the catalogue's column with the same name and type; None where there is
+        none."""
+        known = {(each.name, each.type_oid, each.typmod): each for each in self.catalogue}
+        return [known.get(_signature(column)) for column in self.relation.columns]
+
+    @property
     def by_name(self) -> Numbers:
         """For each column the number that the catalogue's column of the same name and type has now."""
-        return [each.attnum if each else None for each in described_columns(self.relation, self.facts)]
+        return [each.attnum if each else None for each in self.described]
 
     @property
     def _generated(self) -> set[int]:
         return {column.attnum for column in self.catalogue if column.is_generated}
-
-
-def described_columns(relation: Relation, facts: TableFacts | None) -> list[ColumnFacts | None]:
-    """For each column, the facts of the catalogue's column with the same name and type; None where there is none."""
-    known = {(each.name, each.type_oid, each.typmod): each for each in facts.columns} if facts else {}
-    return [known.get(_signature(column)) for column in relation.columns]
 
 
 def version_with_same_columns(relation: Relation, versions: Sequence[RelationRecord]) -> RelationRecord | None:

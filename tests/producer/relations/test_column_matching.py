@@ -10,8 +10,9 @@ import pytest
 from tests.producer.kept import INT4, ORDERS
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
-from walbridge.producer.relations.column_matching import column_numbers
+from walbridge.producer.relations.column_matching import numbers_of
 from walbridge.producer.relations.columns.catalogue_key import catalogue_key
+from walbridge.producer.relations.columns.known_columns import KnownColumns, Numbers
 from walbridge.producer.relations.columns.uncertain_columns import (
     retyped_columns,
     uncertain_columns,
@@ -41,6 +42,10 @@ def versions(*known: tuple[Relation, TableFacts | None], partitions: int = 1) ->
         table = describe(relation, facts, {}, cache.versions_of(ORDERS))
         cache.remember(cache.version_of(table, DataTopic("p.public.orders", partitions)))
     return cache.versions_of(ORDERS)
+
+
+def column_numbers(relation: Relation, facts: TableFacts | None, known: Sequence[RelationRecord]) -> Numbers:
+    return numbers_of(KnownColumns(relation, facts, known))
 
 
 def key_of(relation: Relation, facts: TableFacts | None, known: Sequence[RelationRecord]) -> list[str]:
