@@ -234,7 +234,7 @@ NOTICED = {
         ),
     ),
     "facts of a column that was made anew are taken": Noticed(
-        Mutant(table_description.describe, "known is not None and known.attnum == number", "known is not None"),
+        Mutant(table_description.describe, "described is not None and described.attnum == number", "known is not None"),
         test_column_numbers.test_facts_of_a_column_of_the_same_name_with_another_number_are_not_taken,
     ),
     "the value of rows older than a column is not recorded": Noticed(
