@@ -19,7 +19,7 @@ _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(
     [
         f"walbridge.{each}"
-        for each in ("__main__", "init", "tail", "verify", "producer.__main__", "spark_consumer.__main__")
+        for each in ("__main__", "cli", "init", "tail", "verify", "producer.__main__", "spark_consumer.__main__")
     ]
 )
 

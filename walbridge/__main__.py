@@ -7,17 +7,20 @@ Exit 0: done. 1: unequal (verify) or a bug. 2: the operator must act; what and h
 import sys
 from collections.abc import Sequence
 
-from walbridge.cli import app
 from walbridge.extras import MissingPackage, missing_package
 from walbridge.runtime.reports.crash_report import report_bug
 from walbridge.runtime.streams import EXIT_UNREAD, nobody_reads, refused_print, tolerate_stderr_errors
 from walbridge.schemas.errors import OperatorError, RetryableError, back_again, report
+
+EXIT_CTRL_C = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; its exit code."""
     tolerate_stderr_errors()
     try:
+        from walbridge.cli import app  # what takes longest until a verb begins: Ctrl-C is told nothing there either
+
         app(args=None if argv is None else list(argv), prog_name="walbridge")
     except OperatorError as error:
         return report(error)
@@ -27,6 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         missing = missing_package(error)
         return report_bug(error) if missing is None else report(_not_installed(missing))
+    except KeyboardInterrupt:
+        return EXIT_CTRL_C
     except SystemExit as end:
         if nobody_reads():
             return EXIT_UNREAD
