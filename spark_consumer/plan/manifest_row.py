@@ -15,6 +15,8 @@ from walbridge.schemas.position import parse_lsn
 from walbridge.spark_consumer.plan.pending_copy import PendingCopy
 from walbridge.spark_consumer.plan.segments import TableHead
 
+KINDS = ("plan", "applied", "published")
+
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
@@ -63,7 +65,7 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True)
 class CutRow:
-    """One row. ``kind``: plan, applied or published; ``next_offset``: where to read cuts on from."""
+    """One row. ``kind``: one of ``KINDS``; ``next_offset``: where to read cuts on from."""
 
     sequence: int
     kind: str
@@ -95,6 +97,10 @@ def by_name(tables: Iterable[TableEntry]) -> dict[str, TableEntry]:
 
 
 def parse_epoch(text: str) -> Epoch:
-    """The inverse of ``str(epoch)``: no part but the slot is free text, and slots hold no dash."""
+    """The inverse of ``str(epoch)``: no part but the slot is free text, and slots hold no dash.
+
+    Raises:
+        ProtocolError, ValueError: it is none.
+    """
     system_id, timeline, slot, consistent_point = text.split("-")
     return Epoch(system_id, int(timeline), slot, parse_lsn(consistent_point))

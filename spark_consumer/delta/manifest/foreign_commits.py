@@ -14,15 +14,22 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.control.table_progress import ARCHIVE, COPYING, CURRENT, DROPPED, QUARANTINED, STALE
+from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.spark_consumer.delta.maintenance.log_files import LOG, LogFiles, commit_name
 from walbridge.spark_consumer.delta.manifest.damaged import FROM_BACKUP, shown_path
+from walbridge.spark_consumer.plan.manifest_row import KINDS, parse_epoch
+from walbridge.spark_consumer.plan.segments import SUPERSEDED
 
 FOREIGN_MAX = 20
 """Up to so many commits of another program are looked for."""
 MAY_BE_NULL = frozenset({"commit_time", "version", "since", "copy_from", "why", "shapes_at_end"})
 
 NEVER_NEGATIVE = ("sequence", "end_lsn", "version")
+_ONE_OF = {
+    "kind": frozenset(KINDS),
+    "state": frozenset({COPYING, CURRENT, ARCHIVE, STALE, QUARANTINED, DROPPED, SUPERSEDED}),
+}
 
 
 class ForeignCommit(Exception):
@@ -39,10 +46,22 @@ def refuse_foreign_values(record: dict[str, Any]) -> None:
         raise ForeignCommit(f"rows without {', '.join(missing)}")
     if negative := [name for name in NEVER_NEGATIVE if (record.get(name) or 0) < 0]:
         raise ForeignCommit(f"rows with a negative {', '.join(negative)}")
+    if unknown := [name for name, known in _ONE_OF.items() if record.get(name, next(iter(known))) not in known]:
+        raise ForeignCommit(f"rows with an unknown {', '.join(unknown)}")
+    if "epoch" in record and not _is_epoch(record["epoch"]):
+        raise ForeignCommit("rows with an epoch that is none")
     path = record.get("path", "")
     # The job writes there, and deletes what is there once a table is dropped. A table that is to come has none.
     if path.startswith("/") or ".." in path.split("/") or (not path and record.get("version") is not None):
         raise ForeignCommit("rows with a path that is no folder of the lake")
+
+
+def _is_epoch(text: str) -> bool:
+    try:
+        parse_epoch(text)
+    except (ProtocolError, ValueError):
+        return False
+    return True
 
 
 def refuse_other_columns(found: pa.Schema, expected: pa.Schema) -> None:

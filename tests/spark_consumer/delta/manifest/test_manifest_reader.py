@@ -112,9 +112,21 @@ def with_entry(**values: object) -> Callable[[CutRow], dict[str, object]]:
     return lambda row: record_of(row) | {"sequence": row.sequence + 1, "tables": [record_of(row)["tables"][0] | values]}
 
 
+def with_values(**values: object) -> Callable[[CutRow], dict[str, object]]:
+    """A row like this one, with other values of its own."""
+    return lambda row: record_of(row) | {"sequence": row.sequence + 1} | values
+
+
 BY_OTHERS: dict[str, Callable[[CutRow], dict[str, object]]] = {
     **{f"no {name}": nulls_in(name) for name in ("sequence", "kind", "epoch", "end_lsn", "written_at", "tables")},
     **{f"entry without {name}": nulls_in(name) for name in ("relation_id", "namespace", "path", "state")},
+    "unknown kind": with_values(kind="checkpoint"),
+    "kind of no letters": with_values(kind=""),
+    **{
+        f"epoch {epoch!r}": with_values(epoch=epoch)
+        for epoch in ("", "yesterday", "7-first-s-0/10", "7-1-s-10", "7-1-s-0/10-2")
+    },
+    "unknown state": with_entry(state="deleted"),
     "negative version": with_entry(version=-1),
     "path out of the lake": with_entry(path="public/../../../etc"),
     "path of the whole machine": with_entry(path="/etc"),
