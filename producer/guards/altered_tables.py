@@ -3,6 +3,10 @@
 In: columns as the catalogue has them, and as they were announced last. Out: what the stream would announce of a table
 now, once all earlier changes have come. ALTER TABLE locks the table, so no change with the earlier columns comes after
 the WAL position that is read after the look (I8).
+
+What is told has the catalogue's attribute numbers. Its columns and the published ones are two questions, so the first
+is asked again after the second: a name may have gone to another column between them. A change of what is published is
+for ``Memberships`` to find, whose question therefore comes after this look, in time for the same cut.
 """
 
 from collections.abc import Iterable, Mapping
@@ -70,12 +74,13 @@ class AlteredTables:
 
     def _describe(self, altered: Mapping[int, tuple[RelationRecord, TableFacts]]) -> None:
         published = published_tables_unless_locked(self._connection, self._publications) or []
+        still, _ = tables_facts(self._connection, altered)
         oids = {column.type_oid for _, now in altered.values() for column in now.columns}
         types = type_facts(self._connection, oids)
         since = insert_lsn(self._connection)
         for table in published:
             known, now = altered.get(table.relation_id, (None, None))
-            if known is None or now is None or not {*table.column_names} <= {each.name for each in now.columns}:
+            if known is None or now is None or still.get(table.relation_id) != now or not _has_all(table, now):
                 continue  # it is altered just now: the next look shows how
             shown = [each for each in now.columns if each.name in table.column_names]
             if _has_other_columns(known, TableFacts(now.replica_identity, tuple(shown))):
@@ -93,6 +98,10 @@ class AlteredTables:
         for relation_id in told:
             del self._found[relation_id]
         return told
+
+
+def _has_all(table: PublishedTable, now: TableFacts) -> bool:
+    return {*table.column_names} <= {each.name for each in now.columns}
 
 
 def _has_other_columns(known: RelationRecord, now: TableFacts) -> bool:

@@ -169,13 +169,14 @@ class SourceWatch:
         baseline = Baseline.of(progress)
         if baseline is None:
             return
+        # Before the memberships: what is published of an altered table must be what they are compared by. Before the
+        # files: if the value of older rows was cleared in the catalogue since, the files show a rewrite.
+        self._altered.look_if_due(progress.relation_ids, is_altered=self._pace.is_altered)
         now = self._state(progress.relation_ids)
         refuse_lost_publications(progress, self._publications, now, self._tables.awaited_publications)
         left = baseline.no_longer_published(self._publications, now)
         self._leaving.note_members(now.members.keys())
         self._memberships.compare(baseline, now)
-        # Before the files: if the value of older rows was cleared in the catalogue since, the files show a rewrite.
-        self._altered.look_if_due(progress.relation_ids, is_altered=self._pace.is_altered)
         self._shown, self._single_looks = _snapshot_of(now), 0
         self._compare_storage(progress.relation_ids, self._shown)
         self.storage.note_look(now, self._shown)

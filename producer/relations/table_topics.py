@@ -136,14 +136,14 @@ class TableTopics:
         }
         return first_topics(named, own, event_topics_of_no_table(self._settings))
 
-    def topic_of(self, relation: Relation, table: TableSchema, topic: str | None) -> DataTopic:
+    def topic_of(self, table: TableSchema, topic: str | None) -> DataTopic:
         """The topic for an announced relation. That of a followed table is taken as recorded, never made again for a
         Relation: whether it is still there is for the source watch to say."""
-        newest = self._cache.newest_of(relation.relation_id)
+        newest = self._cache.newest_of(table.relation_id)
         if topic is None and newest is not None:
             known = (self._ensured.get((newest.topic, has_key)) for has_key in (True, False))
             return next(filter(None, known), DataTopic(newest.topic, newest.partition_count))
-        found = self.ensured(table, topic or self._named(relation.namespace, relation.name))
+        found = self.ensured(table, topic or self._named(table.namespace, table.name))
         self._refuse_grown(table, found)
         return found
 

@@ -133,8 +133,7 @@ class Tables:
         called = self._names.receive(relation)
         versions = self._cache.versions_of(relation.relation_id)
         refuse_uncertain(called, facts, versions, AT_RELATION)
-        record = self._record(called, facts, types)
-        self._writer_for(record)
+        self._writer_for(self._record(describe(called, facts, types, versions), types))
 
     def refuse_unfit(
         self,
@@ -203,7 +202,8 @@ class Tables:
         """
         self._names.rename(table.relation_id, (table.namespace, table.name))
         self.archives[table.relation_id] = archived_operations(table.memberships)
-        record = self._record(announced(table, facts), facts, types, topic)
+        relation, versions = announced(table, facts), self._cache.versions_of(table.relation_id)
+        record = self._record(describe(relation, facts, types, versions, is_of_catalogue=True), types, topic)
         self.writers.forget_unfollowed(table.relation_id)
         self._facts.forget()
         return self._writer_for(record)
@@ -241,30 +241,27 @@ class Tables:
         if known is None:
             return None
         relation = replace(announced(table, facts), namespace=known.table.namespace, name=known.table.name)
-        refuse_uncertain(relation, facts, self._cache.versions_of(table.relation_id), IN_LOOKS)
-        record = self._record(relation, facts, types)
+        versions = self._cache.versions_of(table.relation_id)
+        refuse_uncertain(relation, facts, versions, IN_LOOKS)
+        record = self._record(describe(relation, facts, types, versions, is_of_catalogue=True), types)
         if record == known:
             return None
         altered = self._install(record)
         self.writers.take_shape_barrier(table.relation_id)
         return altered
 
-    def _record(
-        self, relation: Relation, facts: TableFacts | None, types: Mapping[int, TypeFacts], topic: str | None = None
-    ) -> RelationRecord:
-        """The record of a Relation, acknowledged; its topic is there.
+    def _record(self, table: TableSchema, types: Mapping[int, TypeFacts], topic: str | None = None) -> RelationRecord:
+        """The record of a table that was announced, acknowledged; its topic is there.
 
         Args:
-            topic: of a copy, for which the relation is made of the facts; None: that of its records.
+            topic: None: that of its records.
         """
-        versions = self._cache.versions_of(relation.relation_id)
-        table = describe(relation, facts, types, versions, is_of_catalogue=topic is not None)
-        table = replace(table, operations=self.archives.get(relation.relation_id))
+        table = replace(table, operations=self.archives.get(table.relation_id))
         self.topics.refuse_lost_key(table, topic)
         self.topics.refuse_uncompactable(table)
         if topic is None:
             self.topics.refuse_other_key(table)
-        record = self._version(table, self.topics.topic_of(relation, table, topic))
+        record = self._version(table, self.topics.topic_of(table, topic))
         self.versions.write(types, [record])
         return record
 

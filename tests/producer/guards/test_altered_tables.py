@@ -28,6 +28,8 @@ class Looking:
 
     def __init__(self, now: TableFacts, published: tuple[str, ...] | None = None) -> None:
         self.now, self.insert_lsn, self.descriptions = now, 600, 0
+        self.altered_meanwhile: TableFacts | None = None
+        """By the time that what is published is asked for."""
         self.names = published if published is not None else tuple(each.name for each in now.columns)
         tables = SimpleNamespace(writers=SimpleNamespace(current_version=lambda _: KNOWN))
         self.altered = AlteredTables(("walbridge",), cast(SqlConnection, None), cast(Tables, tables))
@@ -36,6 +38,7 @@ class Looking:
     def _seen(self) -> Iterator[None]:
         def published(*_: object) -> Any:
             self.descriptions += 1
+            self.now, self.altered_meanwhile = self.altered_meanwhile or self.now, None
             return [PublishedTable(ID, "public", "orders", "f", self.names, None, False)]
 
         with pytest.MonkeyPatch.context() as patch:
@@ -105,3 +108,13 @@ def test_table_that_is_altered_between_two_questions_waits_for_the_next_look() -
     assert not looking.look().is_due_at(Lsn(10**9))
     looking.names = ("a", "b", "c")
     assert looking.look().is_due_at(Lsn(600))
+
+
+def test_name_that_goes_to_another_column_between_two_questions_waits_for_the_next_look() -> None:
+    """I8: ``c`` is what was ``b``. By both answers together ``b`` would be gone, and ``c`` be what it was."""
+    before, after = catalogue(("a", 1), ("b", 2), ("c", 3), last=3), catalogue(("a", 1), ("c", 2), last=3)
+    looking = Looking(before, published=("a", "c"))
+    looking.altered_meanwhile = after
+
+    assert not looking.look().is_due_at(Lsn(10**9))
+    assert looking.look().take(Lsn(600))[ID].facts == after

@@ -99,7 +99,7 @@ class Watched(Kept):
             patch.setattr(altered_columns, "used_types", lambda *_: self.used)
             patch.setattr(new_labels, "enum_labels", lambda *_: self.enum_labels)
             patch.setattr(partition_rows, "empty_of", lambda _, asked: self.empty & set(asked))
-            patch.setattr(altered_tables, "tables_facts", lambda *_: ({}, None))
+            patch.setattr(altered_tables, "tables_facts", noted("columns", lambda: ({}, None)))
             patch.setattr(source_watch, "partition_trees", noted("partitions", list))
             patch.setattr(source_watch, "published_tables_unless_locked", noted("published", lambda: self.published))
             patch.setattr(unfit_tables, "refuse_unreadable", noted("binary", lambda: None))
@@ -142,6 +142,16 @@ def test_table_that_is_unfit_at_a_start_is_doubted_and_the_others_are_not() -> N
         watched.watched.open()
 
     assert watched.watched.doubts.take(END) == {ORDERS: reason}
+
+
+def test_columns_are_looked_at_before_what_is_published_of_them_is_compared() -> None:
+    """I8: else a look could find columns by a list that was altered after the comparison."""
+    watched = opened()
+    watched.looks.clear()
+
+    watched.look()
+
+    assert watched.looks.index("columns") < watched.looks.index("publication")
 
 
 LEFT = {ITEMS: "*"}

@@ -69,6 +69,30 @@ def test_copy_takes_the_numbers_that_the_catalogue_has_while_nobody_can_alter_th
     assert [column.attnum for column in copied.columns] == [1, 3]
 
 
+def test_number_by_a_list_that_was_changed_is_forgotten_with_the_copy() -> None:
+    """I8: the Relation that showed the list gave ``c`` the number of ``b``; nothing after the copy goes by that."""
+    first, copied = now(("a", 1), ("b", 2), ("c", 3)), now(("a", 1), ("b", 2), ("c", 3))
+    cache = RelationCache("p")
+    for relation, facts, is_copied in (
+        (told("a", "b"), first, True),
+        (told("a", "c"), first, False),
+        (told("a", "c"), copied, True),
+    ):
+        table = describe(relation, facts, {}, cache.versions_of(ORDERS), is_of_catalogue=is_copied)
+        cache.remember(cache.version_of(table, DataTopic("p.public.orders", 1)))
+    known = cache.versions_of(ORDERS)
+    assert [[column.attnum for column in each.table.columns] for each in known] == [[1, 2], [1, 2], [1, 3]]
+
+    swapped = now(("a", 1), ("c", 2), ("b", 3))
+    added = now(("a", 1), ("b", 2), ("c", 3), ("d", 4))
+    assert column_numbers(told("a", "c"), copied, known) == [1, 3]
+    assert column_numbers(told("a", "b"), swapped, known) == [1, 3]
+    assert column_numbers(told("a", "x"), now(("a", 1), ("b", 2), ("x", 3)), known) == [1, 3]
+    assert column_numbers(told("a", "c", "d"), added, known) == [1, 3, 4]
+    for relation, facts in ((told("a", "c"), copied), (told("a", "b"), swapped), (told("a", "c", "d"), added)):
+        assert uncertain_columns(relation, facts, known) == []
+
+
 @pytest.mark.parametrize(("typmod", "number"), [(655366, 1), (655368, None), (-1, None)])
 def test_column_is_known_by_its_modifier_too(typmod: int, number: int | None) -> None:
     """Without a version to compare with, a column of other digits may be another column."""

@@ -155,6 +155,17 @@ def test_columns_that_the_catalogue_told_have_a_version_and_a_barrier_at_the_end
     assert session.cut() == []
 
 
+def test_columns_that_the_catalogue_told_have_the_numbers_that_stand_there() -> None:
+    """By their order alone, ``c`` would be what ``note`` was, if that is not published any more (I8)."""
+    session = Renaming()
+    found = altered(session, "id", "note", "c")
+    session.kept_watch.altered = {ORDERS: replace(found, table=replace(found.table, column_names=("id", "c")))}
+    session.cut()
+
+    columns = session.tables.writers.of(ORDERS).relation.table.columns
+    assert [(column.name, column.attnum) for column in columns] == [("id", 1), ("c", 3)]
+
+
 def test_columns_are_not_told_of_a_table_of_which_the_stream_told_more_since() -> None:
     session = Renaming()
     session.kept_watch.altered = {ORDERS: altered(session, "id", "new")}
