@@ -18,7 +18,8 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from walbridge.schemas.errors import OperatorError, foreign_lake
 from walbridge.schemas.setting_checks.lake_path import refuse_misread
 from walbridge.schemas.topics import LAKE_STRUCT
-from walbridge.verify.comparison import Fingerprint, Row, buckets_of
+from walbridge.verify.comparison.differences import Row
+from walbridge.verify.comparison.fingerprint import Fingerprint, buckets_of
 from walbridge.verify.errors import TableNotCompared
 from walbridge.verify.texts.lake_text import Texts, canonical_texts, row_digests, with_exceptions, with_lengths
 

@@ -2,7 +2,7 @@
 
 In: settings. Out: one result per table, exit code 0 (equal) or 1. An equal table needs one
 round. One that differs is compared again at the next cut that holds all that the snapshot saw,
-and only differences that both rounds prove count (``comparison.py`` has the proofs).
+and only differences that both rounds prove count (``comparison/verdict.py`` has the proofs).
 """
 
 import time
@@ -16,7 +16,9 @@ from walbridge.schemas.position import format_lsn
 from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
-from walbridge.verify.comparison import Differences, Verdict, bucket_digits, differences
+from walbridge.verify.comparison.differences import Differences, differences
+from walbridge.verify.comparison.fingerprint import bucket_digits
+from walbridge.verify.comparison.verdict import Verdict
 from walbridge.verify.errors import NotInLake, NotPublished
 from walbridge.verify.lake import Lake, LakeTable, PublishedCut
 from walbridge.verify.report import ARCHIVE, NOT_VISIBLE, TableResult, as_text, readable_key

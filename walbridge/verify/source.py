@@ -14,7 +14,8 @@ from psycopg import sql
 
 from walbridge.schemas.ddl_row import NOT_DDL_TABLE
 from walbridge.schemas.position import parse_lsn
-from walbridge.verify.comparison import Fingerprint, Row
+from walbridge.verify.comparison.differences import Row
+from walbridge.verify.comparison.fingerprint import Fingerprint
 from walbridge.verify.source_connection import Connection
 from walbridge.verify.texts.source_text import SourceColumn, canonical_text, with_length
 

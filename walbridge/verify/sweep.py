@@ -2,11 +2,12 @@
 
 In: a connection, a table. Out: fingerprints and rows as ``source.py`` gives them, of a table of any size.
 
-The parts of a sweep show different moments, all between its begin and its end. Both proofs of ``comparison.py`` still
-hold if the cut before was published when the sweep began, and the next cut holds all that had committed when it ended.
-A row version that is in two sweeps was there at the cut between them. A lake row that is the same at the cuts before
-and after a sweep was, if the lake is right, one row version in one block all the time, so the part with that block
-showed it. Only a rewrite of the table moves rows that nobody changes: such a sweep proves nothing.
+The parts of a sweep show different moments, all between its begin and its end. Both proofs of
+``comparison/verdict.py`` still hold if the cut before was published when the sweep began, and the next cut holds all
+that had committed when it ended. A row version that is in two sweeps was there at the cut between them. A lake row that
+is the same at the cuts before and after a sweep was, if the lake is right, one row version in one block all the time,
+so the part with that block showed it. Only a rewrite of the table moves rows that nobody changes: such a sweep proves
+nothing.
 
 The parts are ranges of blocks, not of keys: tables without a key have them too, and they are read in the order of the
 disk. For a partitioned table a part is these blocks of all partitions, read through the root: a role needs rights on

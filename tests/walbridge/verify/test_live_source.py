@@ -19,7 +19,7 @@ from tests.walbridge.verify.accounts import verdict
 from tests.walbridge.verify.handmade_lake import HandmadeLake
 from walbridge.schemas.position import parse_lsn
 from walbridge.verify import rounds
-from walbridge.verify.comparison import Fingerprint
+from walbridge.verify.comparison.fingerprint import Fingerprint
 from walbridge.verify.lake import Lake, PublishedCut
 from walbridge.verify.report import TableResult
 from walbridge.verify.source import Source, SourceTable

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walbridge.verify.comparison import Row, Verdict, differences
+from walbridge.verify.comparison.differences import Row, differences
+from walbridge.verify.comparison.verdict import Verdict
 
 PLACES = 6
 KEYS = "abcd"
