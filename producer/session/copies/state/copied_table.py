@@ -198,8 +198,9 @@ class CopiedTable:
         """Open the window of the next chunk, and say what to read."""
         assert self.found is not None
         assert self.writer is not None
-        after, (rows_max, bytes_max) = self._bound(), self._limits(limits)
+        rows_max, bytes_max = self._limits(limits)
         asked = self._asked(rows_max) if not self.chunks and self.state.reads_listed else None
+        after = self._bound()  # last, since keys that cannot be asked for begin the reading anew
         window = Window(self.keys(self.writer), replace(before, begun=max(before.begun, self.begun)))
         self.chunks.append(OpenChunk(window, self.writer, asked))
         return ChunkWanted(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.producer.copied_session import XID, announcement, copied, copying, found, moved, published, read, row, shown
+from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.session.copies.told import END, TRUNCATE
 from walbridge.producer.copying import copy_state
-from walbridge.producer.pgoutput.messages import Unsent
+from walbridge.producer.pgoutput.messages import Binary, Unsent
 from walbridge.producer.postgres.copy_beside.copy_protocol import Failed, TablesFound
 from walbridge.producer.postgres.table_reads.key_order import Bound
 from walbridge.schemas.errors import RetryableError
@@ -71,6 +72,19 @@ def test_listed_key_of_an_earlier_session_is_read() -> None:
         session.answer(found(lsn=0))
         assert session.chunk_wanted().asked == (Bound(("3",)),)
         session.chunk((3, "three"), asked=True)
+        assert session.table().state == "current"
+
+
+def test_listed_key_in_binary_is_read_with_all_rows_from_the_first_one_on() -> None:
+    """I8: it is a text that rows are read by. Behind the last chunk's bound its row would not be read."""
+    listed = {b"key": tuple_data(Binary(b"\0\0\0\3"), Unsent.NULL)}
+    with copied(copying("9", has_all_ranges=True, listed=listed)) as session:
+        session.step()
+        session.answer(TablesFound((published(),)))
+        session.answer(found(lsn=0))
+        wanted = session.chunk_wanted()
+        assert (wanted.after, wanted.asked) == (None, None)
+        session.chunk((3, "three"), (9, "nine"), is_last=True)
         assert session.table().state == "current"
 
 
