@@ -24,6 +24,7 @@ from walbridge.producer.session.copies.questions import CopyQuestions
 from walbridge.producer.session.copies.records import CopyRecords
 from walbridge.producer.session.copies.start import CopyStart
 from walbridge.producer.session.copies.state.copied_table import CopiedTable
+from walbridge.producer.session.copies.state.next_chunk import last_key_read
 from walbridge.producer.session.copies.state.reading import CopyReading
 from walbridge.producer.session.copies.state.tables_to_copy import TablesToCopy
 from walbridge.producer.session.copies.steps import CopySteps
@@ -110,12 +111,16 @@ NOTICED = {
         windows.test_transactions_that_began_before_a_table_was_described_hold_up_its_rows_alone,
     ),
     "a chunk is read from the first row again": noticed(
-        CopiedTable._bound, "return read.bound", "return None",
+        last_key_read, "return read.bound", "return None",
         chunks.test_table_is_copied_chunk_by_chunk_and_is_current_behind_its_last_row,
     ),
     "a session reads from the first row again": noticed(
-        CopiedTable._bound, "None if self.state.copy.bound is None else Bound(self.state.copy.bound)", "None",
+        last_key_read, "None if copy.bound is None else Bound(copy.bound)", "None",
         begin.test_copy_goes_on_in_the_next_session_behind_its_last_chunk,
+    ),
+    "listed keys in binary are left to the ranges that are still to come": noticed(
+        CopiedTable._listed_keys, "self.state = self.state.read_anew()", "pass",
+        listed.test_listed_key_in_binary_is_read_with_all_rows_from_the_first_one_on,
     ),
     "three chunks are open": noticed(
         CopiedTable.may_read_on, " and len(self.chunks) < OPEN_MAX", "",

@@ -18,7 +18,8 @@ from walbridge.producer.postgres.copy_beside.copy_protocol import ChunkRead, Tab
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.session.copies.chunk_rows import keys_gone, rows_at_end
 from walbridge.producer.session.copies.records import CopyRecords
-from walbridge.producer.session.copies.state.copied_table import CopiedTable, OpenChunk
+from walbridge.producer.session.copies.state.copied_table import CopiedTable
+from walbridge.producer.session.copies.state.open_chunk import OpenChunk
 from walbridge.producer.session.copies.state.reading import CopyReading
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.control.table_request import key_values

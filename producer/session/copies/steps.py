@@ -20,7 +20,8 @@ from walbridge.producer.postgres.copy_beside.copy_protocol import ChunkRead, Tab
 from walbridge.producer.session.copies.chunk_rows import rows_at_end
 from walbridge.producer.session.copies.corrections import Corrections
 from walbridge.producer.session.copies.start import NotYet, Refused
-from walbridge.producer.session.copies.state.copied_table import CopiedTable, OpenChunk
+from walbridge.producer.session.copies.state.copied_table import CopiedTable
+from walbridge.producer.session.copies.state.open_chunk import OpenChunk
 from walbridge.producer.session.copies.step_parts import StepParts
 from walbridge.schemas.control.table_progress import COPYING, CURRENT, TableProgress
 from walbridge.schemas.position import format_lsn

@@ -15,76 +15,34 @@ Listed keys are read while no other chunk is open: what is listed then is what t
 
 import time
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
-from walbridge.producer.copying.chunk_size import SMALLEST_BYTES, SMALLEST_ROWS, ChunkSize
-from walbridge.producer.copying.copy_state import Chunk, TableState
+from walbridge.producer.copying.chunk_size import ChunkSize
+from walbridge.producer.copying.copy_state import TableState
 from walbridge.producer.copying.row_keys import KeyNotSent, RowKeys
 from walbridge.producer.copying.table_record import with_state
 from walbridge.producer.copying.visibility import Before
 from walbridge.producer.copying.window import Void, Window
 from walbridge.producer.encoding.copied_rows import RowFormat
 from walbridge.producer.encoding.record import RecordWriter
-from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Change, Truncate
-from walbridge.producer.postgres.copy_beside.copy_protocol import ChunkRead, ChunkWanted, TableFound
+from walbridge.producer.postgres.copy_beside.copy_protocol import ChunkWanted, TableFound
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.table_reads.key_order import Bound
+from walbridge.producer.session.copies.state.next_chunk import (
+    chunk_limits,
+    have_columns,
+    keys_asked_for,
+    last_key_read,
+    moved_keys,
+)
+from walbridge.producer.session.copies.state.open_chunk import OpenChunk
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.control.table_progress import TableProgress
-from walbridge.schemas.control.table_request import key_values
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings_sections import Producer
 
-FIRST_ROWS = 1_000
-"""Of a copy's first chunk: how large rows are is not known yet."""
-LIMITED_CHUNKS_PER_S = 10
-"""Of a copy whose speed is limited."""
 OPEN_MAX = 2
 """Chunks of one table: one that enters, one that is read."""
-
-
-@dataclass(slots=True)
-class OpenChunk:
-    """A chunk that is being read, or was read and has not entered yet.
-
-    ``writer``: of the version that it was asked for. ``asked``: listed keys, None for a range. ``labels``: those that
-    its rows may hold (``ChunkShown``).
-    """
-
-    window: Window
-    writer: RecordWriter
-    asked: dict[bytes, Bound] | None
-    read: ChunkRead | None = None
-    labels: frozenset[str] = frozenset()
-
-    def receive(self, xid: int, change: Change) -> None:
-        """A change of the table."""
-        self.window.receive(xid, change)
-        if isinstance(change, Truncate) and self.asked is not None:
-            self.window.spoil(Void.TRUNCATED)  # none of the keys is listed any more
-
-    def finish_reading(self, read: ChunkRead) -> None:
-        """Its rows are here."""
-        self.read = read
-        self.window.finish_reading(read.insert_lsn)
-
-    def entered(self, read: ChunkRead) -> Chunk:
-        """What progress keeps of it. Its window must have told the rows at their end."""
-        return Chunk(
-            read.row_count,
-            read.size_bytes,
-            read.bound.values if read.bound else None,
-            read.is_last,
-            None if self.asked is None else self.asked.keys(),
-            self.window.moved,
-            self.window.read_again,
-        )
-
-    def close(self) -> None:
-        """It entered, or is void."""
-        if self.read is not None:
-            self.read.rows.close()
 
 
 @dataclass(slots=True)
@@ -198,12 +156,12 @@ class CopiedTable:
         """Open the window of the next chunk, and say what to read."""
         assert self.found is not None
         assert self.writer is not None
-        rows_max, bytes_max = self._limits(limits)
-        asked = self._asked(rows_max) if not self.chunks and self.state.reads_listed else None
-        after = self._bound()  # last, since keys that cannot be asked for begin the reading anew
+        assert self.state.copy is not None
+        rows_max, bytes_max = chunk_limits(self.state.copy, self.chunks, self.size, limits)
+        asked = self._listed_keys(self.found, self.writer, rows_max) if self._reads_listed else None
+        after = last_key_read(self.state.copy, self.chunks)  # last: listed keys may have begun the reading anew
         window = Window(self.keys(self.writer), replace(before, begun=max(before.begun, self.begun)))
-        self.chunks.append(OpenChunk(window, self.writer, asked))
-        return ChunkWanted(
+        wanted = ChunkWanted(
             self.found.table,
             self.found.shape,
             window.before,
@@ -213,61 +171,29 @@ class CopiedTable:
             bytes_max,
             RowFormat(self.writer.relation, self.writer.incremental_source),
         )
+        self.chunks.append(OpenChunk(window, self.writer, asked))
+        return wanted
 
-    def _bound(self) -> Bound | None:
-        """What was read last."""
+    @property
+    def _reads_listed(self) -> bool:
+        return not self.chunks and self.state.reads_listed
+
+    def _listed_keys(self, found: TableFound, writer: RecordWriter, rows_max: int) -> dict[bytes, Bound] | None:
+        """What the next chunk reads of the listed keys; None where they cannot be asked for: then the copy goes on from
+        the first row."""
         assert self.state.copy is not None
-        if self.chunks and (read := self.chunks[-1].read) is not None:
-            return read.bound
-        return None if self.state.copy.bound is None else Bound(self.state.copy.bound)
-
-    def _limits(self, limits: Producer) -> tuple[int, int]:
-        """Rows and bytes that a chunk may have."""
-        assert self.state.copy is not None
-        bytes_max = min(self.size.size_bytes, limits.batch_bytes_max)
-        if limits.copy_bytes_per_s:
-            # The other tables wait while a chunk enters: a copy that is to go slowly takes small ones.
-            bytes_max = min(bytes_max, max(limits.copy_bytes_per_s // LIMITED_CHUNKS_PER_S, SMALLEST_BYTES))
-        rows_max = min(self.size.row_count, limits.batch_rows_max)
-        reads = [chunk.read for chunk in self.chunks if chunk.read is not None]
-        rows = self.state.copy.rows + sum(read.row_count for read in reads)
-        size_bytes = self.state.copy.bytes + sum(read.size_bytes for read in reads)
-        average = size_bytes // rows if rows else bytes_max // FIRST_ROWS
-        return min(rows_max, max(SMALLEST_ROWS, bytes_max // max(average, 1))), bytes_max
-
-    def _asked(self, rows_max: int) -> dict[bytes, Bound] | None:
-        """What the next chunk reads of what is listed."""
-        assert self.state.copy is not None
-        if not self.state.corrects:
-            return self._listed()
-        return {key: self._bound_of(key) for key in islice(self.state.copy.listed, rows_max)}
-
-    def _bound_of(self, key: bytes) -> Bound:
-        assert self.found is not None
-        values = key_values(key)
-        return Bound(tuple(values[name] for name in self.found.key_names or ()))
+        listed, key_names = self.state.copy.listed, found.key_names or ()
+        if self.state.corrects:
+            return keys_asked_for(listed, key_names, rows_max)
+        asked = moved_keys(listed, [column.name for column in writer.relation.table.columns], key_names)
+        if asked is None:
+            self.state = self.state.read_anew()
+        return asked
 
     def fits(self, found: TableFound) -> bool:
         """Whether the keys that an operator listed are of the key that the table has."""
         assert self.state.copy is not None
-        names = set(found.key_names or ())
-        return bool(names) and all(key_values(key).keys() == names for key in self.state.copy.listed)
-
-    def _listed(self) -> dict[bytes, Bound] | None:
-        """The listed keys; None where they cannot be told as text: then the copy goes on from the first row."""
-        assert self.found is not None
-        assert self.writer is not None
-        assert self.state.copy is not None
-        names = [column.name for column in self.writer.relation.table.columns]
-        asked = {}
-        for key, row in self.state.copy.listed.items():
-            values = dict(zip(names, decode_tuple(row), strict=True))
-            texts = [values[name] for name in self.found.key_names or ()]
-            if not all(isinstance(text, bytes) for text in texts):
-                self.state = self.state.read_anew()  # in binary
-                return None
-            asked[key] = Bound(tuple(text.decode() for text in texts if isinstance(text, bytes)))
-        return asked
+        return have_columns(self.state.copy.listed, found.key_names or ())
 
     def close_chunks(self, first: int = 0) -> None:
         """These are void, or the copy is over."""
