@@ -105,7 +105,7 @@ def begin_again(
     parts.tables.versions.begin_at(int(creating.options.get(METADATA_OPTION, 0)))
     at = _new_slot(settings, source, connection, check_stop)
     watch = SourceWatch(settings, connection, parts.admin, parts.tables, parts.out.tracker)
-    parts.out.tracker.remember_options(watch.baseline([], connection).options)
+    parts.out.tracker.remember_options(watch.now.baseline([]).options)
     _publish_cut(parts, at)
     kill_point("again:streaming")
     log.info("new epoch", consistent_point=format_lsn(at), tables=len(creating.tables))

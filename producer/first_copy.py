@@ -103,7 +103,8 @@ def first_copy(
             copied = [table for table in published if table.relation_id not in left]
             copying = [TableProgress(table.relation_id, COPYING) for table in copied]
             # Topics as they are now, the publication as of the snapshot: the first look finds what was changed since.
-            _remember(out, watch.baseline(copying, snapshot.connection), watch.stream_facts, settings.topics.partitions)
+            baseline = watch.now.baseline(copying, snapshot.connection)
+            _remember(out, baseline, watch.stream_facts, settings.topics.partitions)
             out.tracker.remember_options(tables.topics.options_besides(progress.options))
             out.tracker.remember_tables(left)
             log.info("copy begins", tables=len(copied), consistent_point=format_lsn(at))

@@ -199,7 +199,7 @@ class CutMaker:
         received, end_lsn = self._stream.received, self._out.tracker.end_lsn
         if received <= end_lsn:
             self._watch.look_if_due()
-            is_told = not self._watch.is_renamed_at(received) and not len(self._watch.doubts)
+            is_told = not self._watch.news.is_renamed_at(received) and not len(self._watch.doubts)
             if is_told or received < end_lsn:  # a session begins with a server that has reported nothing yet
                 return
         if self._out.tracker.progress.split is not None:
@@ -242,7 +242,7 @@ class CutMaker:
         All that committed before ``lsn`` is in this cut or an earlier one, so no event of these tables follows the
         barrier, and none is in a transaction that is open now.
         """
-        for record in self._tables.versions.newest(self._watch.take_dropped(lsn)):
+        for record in self._tables.versions.newest(self._watch.news.take_dropped(lsn)):
             table = record.table
             self._out.drop_table(record, Position(lsn, 0), DROPPED)
             self._tables_at_cut.drop(table.relation_id)

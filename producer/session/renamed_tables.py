@@ -33,9 +33,9 @@ class RenamedTables:
 
     def announce(self, lsn: Lsn) -> None:
         """Add new names and columns to the open batch, which ends at ``lsn``."""
-        self._rename(self._watch.take_renamed(lsn), lsn)
+        self._rename(self._watch.news.take_renamed(lsn), lsn)
         if displaced := self._tables.versions.take_displaced() & {*self._out.tracker.progress.relation_ids}:
-            names = self._watch.names_of(displaced)
+            names = self._watch.now.names_of(displaced)
             # The catalogue may be ahead of this cut: a name that another table still has here does not count yet.
             self._rename({each: name for each, name in names.items() if self._tables.versions.is_free_name(name)}, lsn)
 
@@ -43,7 +43,7 @@ class RenamedTables:
 
     def _alter(self, lsn: Lsn) -> None:
         tracker = self._out.tracker
-        for relation_id, altered in self._watch.take_altered(lsn).items():
+        for relation_id, altered in self._watch.news.take_altered(lsn).items():
             table = tracker.progress.tables.get(relation_id)
             is_leaving = relation_id in self._out.batch.dropped or relation_id in self._watch.doubts
             if is_leaving or table is None or table.state != CURRENT or table.copy is not None:

@@ -105,7 +105,7 @@ class TableTrouble:
     def drop(self, relation_id: int) -> None:
         """The table left the publication or was dropped, and the open batch's cut says so."""
         self._followed.drop(relation_id)
-        if relation_id in self._watch.missing_in_catalogue:
+        if relation_id in self._watch.news.missing_in_catalogue:
             self._left_out.add(relation_id)  # its last changes may still come
         if self.copies is not None:
             self.copies.forget(relation_id)

@@ -222,7 +222,7 @@ NOTICED = {
     ),
     # Which tables.
     "a table made again takes the topic of one that is there": noticed(
-        CopyStart._topic_of, "if live and (gone := live - self._watch.names_of(live).keys()):", "if gone := {*()}:",
+        CopyStart._topic_of, "if live and (gone := live - self._watch.now.names_of(live).keys()):", "if gone := {*()}:",
         begin.test_table_made_again_waits_until_the_one_before_it_is_known_to_be_gone,
     ),
     "a table made again takes a topic that is another one by now": noticed(

@@ -326,7 +326,7 @@ NOTICED = {
         test_source_watch.test_table_that_is_gone_from_the_catalogue_leaves_with_the_next_cut,
     ),
     "what comes of a table that is gone is taken for one that came": Noticed(
-        Mutant(TableTrouble.drop, "relation_id in self._watch.missing_in_catalogue", "False"),
+        Mutant(TableTrouble.drop, "relation_id in self._watch.news.missing_in_catalogue", "False"),
         test_loop.test_what_still_comes_of_a_table_that_is_gone_is_left_out,
     ),
     "a type that one transaction altered behind its column is not doubted": Noticed(

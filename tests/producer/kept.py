@@ -259,7 +259,7 @@ class Watch:
         """Topics that a table's next copy may not go into."""
         self.there: dict[str, DescribedTopic | None] = {}
         """Topics that are not as all others: None where there is none."""
-        self.topics = self
+        self.topics = self.now = self.news = self
         self.strangers: set[int] = set()
         """Tables that are no members of the publication any more."""
         self.missing_in_catalogue: set[int] = set()

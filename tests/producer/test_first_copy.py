@@ -172,7 +172,7 @@ class Copy(Kept):
         connection = cast(SqlConnection, self.source.now)
         self.source.now.info = self.source.snapshot.info = SimpleNamespace(server_version=180006)
         facts = SimpleNamespace(with_unused_partitions=lambda table: table)
-        watch = cast(SourceWatch, SimpleNamespace(baseline=self.baseline, stream_facts=facts))
+        watch = cast(SourceWatch, SimpleNamespace(now=SimpleNamespace(baseline=self.baseline), stream_facts=facts))
         with self.peers():
             first_copy(self.settings, connection, ANEW, self.out, self.tables, watch, check_stop)
 

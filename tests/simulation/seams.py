@@ -217,17 +217,18 @@ def _replacements(
             "next_xid": lambda *_: copied.next_xid() if copied is not None else 1,
             "publication_state": _every_table,
         },
-        "walbridge.producer.guards.taken_baseline": {
-            "publication_state": _every_table,
-            "table_storages": lambda *_: {},
-        },
         "walbridge.producer.guards.unfit.unfit_tables": {"refuse_unfit_identities": lambda *_: None},
         "walbridge.producer.guards.source_watch": {
             "new_members": lambda connection, name, there: set() if copied is None else copied.members(there),
             "ddl_publication": lambda *_: None,
+            "partition_trees": lambda *_: [],
+        },
+        "walbridge.producer.guards.source_now": {
             "next_xid": lambda *_: copied.next_xid() if copied is not None else 1,
             "publication_state": _every_table,
-            "partition_trees": lambda *_: [],
+            "table_storages": lambda *_: {},
+        },
+        "walbridge.producer.guards.opening": {
             "published_tables_unless_locked": lambda *_: [],
             "refuse_unknown": lambda *_: None,  # nobody wrote the records of a copy that is only assumed
         },

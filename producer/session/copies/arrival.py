@@ -29,6 +29,6 @@ class Arrival:
         now_s = time.monotonic()
         self._waits_s = self._waits_s or now_s
         if now_s - self._waits_s > _WAIT_S:
-            self._watch.next_xid()
+            self._watch.now.next_xid()
             self._waits_s = now_s
         return False

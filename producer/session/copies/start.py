@@ -55,7 +55,7 @@ class CopyStart:
             if found.key_names is None and _has_partial_identity(found.facts):
                 raise _without_order(found.table)
             topic = self._topic_of(found)
-            self._watch.refuse_copy(found.table)
+            self._watch.now.refuse_copy(found.table)
             self._tables.topics.begin(found.table.qualified_name, topic)
             writer = self._tables.announce(found.table, found.facts, found.types, topic)
             self._tracker.remember_options(self._tables.topics.options_besides(self._tracker.progress.options))
@@ -78,7 +78,7 @@ class CopyStart:
         holders = {relation_id for each, relation_id in held.items() if is_same_topic(each, topic)}
         states = self._tracker.progress.tables
         live = {each for each in holders if states[each].state != DROPPED}
-        if live and (gone := live - self._watch.names_of(live).keys()):
+        if live and (gone := live - self._watch.now.names_of(live).keys()):
             raise NotYet(f"topic {topic} is still that of relation {min(gone)}")
         reason = f"{topic} is in use" if holders else self._why_not_own_topic(newest, found)
         if reason is None and not newest:
@@ -195,7 +195,7 @@ class CopyStart:
         table = found.table
         known = self._tracker.progress.tables.get(table.relation_id, TableProgress(table.relation_id, STALE))
         try:
-            record = self._watch.baseline_of(replace(known, name=table.qualified_name))
+            record = self._watch.now.baseline_of(replace(known, name=table.qualified_name))
         except RetryableError as error:
             raise NotYet(str(error)) from None
         if record.membership is None or record.membership != found.membership:

@@ -62,7 +62,7 @@ class CopySteps:
             if self._changes.is_announced_since(relation_id, found.lsn):
                 raise NotYet(f"table {found.table.qualified_name} may have been altered since it was described")
             writer = self._start.writer_of(found)
-            begun = self._watch.next_xid()
+            begun = self._watch.now.next_xid()
             if self._reading.received is None:
                 self._reading.received = ReceivedTransactions(begun)
             copied = self._reading.copied.get(relation_id)

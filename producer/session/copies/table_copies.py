@@ -122,13 +122,13 @@ class TableCopies:
         for relation_id in self._reading.requested.take_to_correct() - self._reading.requested.to_copy:
             self._correct(relation_id)
         self.progress.look(self._reading.begun)
-        if self.is_at_rest and not self._watch.appeared:
+        if self.is_at_rest and not self._watch.news.appeared:
             return
         progress = self._out.tracker.progress
         # A step ends with a complete cut, which would forget the split, and E may not lie below what is published.
         if progress.split is not None or self._stream.received < max(progress.done, progress.end_lsn):
             return
-        if appeared := self._watch.take_appeared():
+        if appeared := self._watch.news.take_appeared():
             self._notice(appeared - set(progress.relation_ids))
         while (answer := self._reading.reader.answer()) is not None:
             self._answers.take(answer)

@@ -18,8 +18,9 @@ from walbridge.producer.guards import (
     altered_tables,
     look_pace,
     memberships,
+    opening,
+    source_now,
     source_watch,
-    taken_baseline,
     walsender_cache,
 )
 from walbridge.producer.guards.baseline import Baseline
@@ -84,15 +85,15 @@ class Watched(Kept):
             return look
 
         with catalogue(type_facts=lambda *_: types or {}), pytest.MonkeyPatch.context() as patch:
-            for module in (source_watch, walsender_cache, taken_baseline):
+            for module in (source_now, walsender_cache):
                 patch.setattr(module, "publication_state", noted("publication", lambda: self.now))
-            for module in (source_watch, walsender_cache):
+            for module in (source_now, walsender_cache):
                 patch.setattr(module, "next_xid", noted("an xid is taken", lambda: self.next_xid))
             patch.setattr(source_watch, "ddl_publication", lambda *_: self.ddl_publication)
             patch.setattr(source_watch, "snapshot_xmax", lambda *_: self.next_xid)
             patch.setattr(memberships, "with_generated_columns", lambda *_: self.generated)
             patch.setattr(look_pace, "catalog_digest", lambda *_: self.digest)
-            patch.setattr(taken_baseline, "table_storages", lambda *_: self.storages)
+            patch.setattr(source_now, "table_storages", lambda *_: self.storages)
             patch.setattr(storage_comparison, "table_storages", lambda _, asked, *__: self.storages_of(asked))
             patch.setattr(storage_comparison, "insert_lsn", lambda *_: self.insert_lsn)
             patch.setattr(added_values, "added_columns", lambda *_: self.added)
@@ -101,7 +102,7 @@ class Watched(Kept):
             patch.setattr(partition_rows, "empty_of", lambda _, asked: self.empty & set(asked))
             patch.setattr(altered_tables, "tables_facts", noted("columns", lambda: ({}, None)))
             patch.setattr(source_watch, "partition_trees", noted("partitions", list))
-            patch.setattr(source_watch, "published_tables_unless_locked", noted("published", lambda: self.published))
+            patch.setattr(opening, "published_tables_unless_locked", noted("published", lambda: self.published))
             patch.setattr(unfit_tables, "refuse_unreadable", noted("binary", lambda: None))
             patch.setattr(unfit_tables, "refuse_unfit_identities", noted("identities", lambda: None))
             yield
@@ -173,13 +174,13 @@ def test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_i
     watched.next_xid = 82
     watched.look(members=LEFT, lsn=Lsn(600), oldest_xid=79)
     watched.next_xid = 90
-    assert watched.watched.take_dropped(Lsn(10**6)) == set()
+    assert watched.watched.news.take_dropped(Lsn(10**6)) == set()
     watched.look(members=LEFT, lsn=Lsn(700), oldest_xid=81)
-    assert watched.watched.take_dropped(Lsn(10**6)) == set()
+    assert watched.watched.news.take_dropped(Lsn(10**6)) == set()
     watched.look(members=LEFT, lsn=Lsn(800), oldest_xid=82)
 
-    assert watched.watched.take_dropped(Lsn(799)) == set()
-    assert watched.watched.take_dropped(Lsn(800)) == {ORDERS}
+    assert watched.watched.news.take_dropped(Lsn(799)) == set()
+    assert watched.watched.news.take_dropped(Lsn(800)) == {ORDERS}
 
 
 def test_table_that_left_is_told_once_and_from_the_first_such_place_on() -> None:
@@ -187,18 +188,18 @@ def test_table_that_left_is_told_once_and_from_the_first_such_place_on() -> None
     watched.look(members=LEFT, lsn=Lsn(600))
     watched.look(members=LEFT, lsn=Lsn(900))
 
-    assert [watched.watched.take_dropped(Lsn(600)) for _ in range(2)] == [{ORDERS}, set()]
+    assert [watched.watched.news.take_dropped(Lsn(600)) for _ in range(2)] == [{ORDERS}, set()]
 
 
 def test_table_that_is_said_to_be_gone_is_not_gone_again() -> None:
     """Progress names it no more."""
     watched = opened()
     watched.look(members=LEFT, lsn=Lsn(600))
-    watched.watched.take_dropped(Lsn(600))
+    watched.watched.news.take_dropped(Lsn(600))
     watched.tracker.committed(replace(watched.tracker.progress, tables=current(ITEMS)))
     watched.look(members=LEFT, lsn=Lsn(900))
 
-    assert watched.watched.take_dropped(Lsn(10**6)) == set()
+    assert watched.watched.news.take_dropped(Lsn(10**6)) == set()
 
 
 def test_table_that_is_gone_from_the_catalogue_leaves_with_the_next_cut() -> None:
@@ -207,7 +208,8 @@ def test_table_that_is_gone_from_the_catalogue_leaves_with_the_next_cut() -> Non
     del watched.storages[ORDERS]
     watched.look(members=LEFT, lsn=Lsn(600), oldest_xid=79)
 
-    assert (watched.watched.take_dropped(Lsn(1)), watched.watched.missing_in_catalogue) == ({ORDERS}, {ORDERS})
+    news = watched.watched.news
+    assert (news.take_dropped(Lsn(1)), news.missing_in_catalogue) == ({ORDERS}, {ORDERS})
 
 
 def test_new_name_holds_from_where_the_wal_stood_when_the_catalogue_showed_it() -> None:
@@ -216,9 +218,9 @@ def test_new_name_holds_from_where_the_wal_stood_when_the_catalogue_showed_it() 
     watched.look(names=archive, lsn=Lsn(600))
     watched.look(names=archive, lsn=Lsn(900))
 
-    assert [watched.watched.is_renamed_at(Lsn(lsn)) for lsn in (599, 600)] == [False, True]
-    assert watched.watched.take_renamed(Lsn(599)) == {}
-    assert [watched.watched.take_renamed(Lsn(600)) for _ in range(2)] == [{ORDERS: ("public", "archive")}, {}]
+    assert [watched.watched.news.is_renamed_at(Lsn(lsn)) for lsn in (599, 600)] == [False, True]
+    assert watched.watched.news.take_renamed(Lsn(599)) == {}
+    assert [watched.watched.news.take_renamed(Lsn(600)) for _ in range(2)] == [{ORDERS: ("public", "archive")}, {}]
 
 
 def test_name_that_a_table_has_again_is_not_told() -> None:
@@ -226,7 +228,7 @@ def test_name_that_a_table_has_again_is_not_told() -> None:
     watched.look(names={ORDERS: ("public", "archive")}, lsn=Lsn(600))
     watched.look(names={ORDERS: ("public", "orders")}, lsn=Lsn(700))
 
-    assert watched.watched.take_renamed(Lsn(10**6)) == {}
+    assert watched.watched.news.take_renamed(Lsn(10**6)) == {}
 
 
 def test_progress_without_a_baseline_gets_that_of_now() -> None:
@@ -273,7 +275,7 @@ def test_table_that_came_back_is_doubted_and_left_no_more() -> None:
     watched.look(members={ORDERS: "9", ITEMS: "*"}, lsn=Lsn(700))
 
     assert watched.watched.doubts.take(END).keys() == {ORDERS}
-    assert watched.watched.take_dropped(Lsn(10**6)) == set()
+    assert watched.watched.news.take_dropped(Lsn(10**6)) == set()
 
 
 def test_doubt_of_one_table_stops_all_where_settings_say_so() -> None:
@@ -420,7 +422,7 @@ def test_tables_of_other_publications_are_compared_as_those_tell_them() -> None:
     watched.now = replace(STATE, oids={"walbridge": 1}, members={ORDERS: "*"})
     watched.open()
 
-    assert watched.watched.take_dropped(Lsn(1)) == {ITEMS}
+    assert watched.watched.news.take_dropped(Lsn(1)) == {ITEMS}
     assert watched.watched.doubts.reasons.keys() == {ORDERS}
     assert watched.tracker.progress.options["walbridge.publication"] == "1"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.producer.guards.test_source_watch import END, Watched
 from tests.producer.kept import ITEMS, ORDERS
 from walbridge.producer.errors.topics import TopicLost
 from walbridge.producer.guards import look_pace, topic_watch
+from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.schemas.control.table_progress import GIVEN_UP
 from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.settings import Settings
@@ -181,7 +183,7 @@ def with_partitions(watched: Watched, count: int) -> Watched:
     watched.watched = type(watched.watched)(
         settings,
         watched.watched._connection,
-        watched.watched._admin,
+        cast(TopicAdmin, watched.admin),
         watched.tables,
         watched.tracker,
     )

@@ -99,7 +99,7 @@ def _found_by(
         known = progress.tables.get(relation_id, TableProgress(relation_id, ""))
         name = names.get(relation_id, f"relation {relation_id}")
         yield _doubted(settings, known, name, Lsn(server.wal_end), reason)
-    new = table_names(connection, watch.take_appeared().difference(progress.relation_ids))
+    new = table_names(connection, watch.news.take_appeared().difference(progress.relation_ids))
     for namespace, name in sorted(new.values()):
         yield ok(SESSION, f"table {namespace}.{name} came to the publication: the producer copies it when it runs")
     if not doubted:

@@ -61,7 +61,7 @@ class RequestedTables:
         self._set(self.to_copy | new)
         self._remember_read(read, {each.relation_id for each in read.requests if each.kind == DOUBT} - new)
         if read.requests or is_first:
-            self._watch.next_xid()  # WAL: else no cut would tell, where nobody writes
+            self._watch.now.next_xid()  # WAL: else no cut would tell, where nobody writes
         return new
 
     def _copies_of(self, request: TableRequest) -> set[int]:
@@ -127,7 +127,7 @@ class RequestedTables:
         nobody writes."""
         if relation_id in self.to_copy:
             self.end(relation_id)
-            self._watch.next_xid()
+            self._watch.now.next_xid()
 
     def refuse(self, relation_id: int, why: str) -> None:
         """The table stays as it is: its record says why it was not copied."""
