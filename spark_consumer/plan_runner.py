@@ -43,7 +43,7 @@ from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.missing_schemas import without_missing_schemas
 from walbridge.spark_consumer.plan.next_entries import Relations
 from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
-from walbridge.spark_consumer.plan.segments import AWAITING_COPY
+from walbridge.spark_consumer.plan.table_head import AWAITING_COPY
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 from walbridge.spark_consumer.plan_progress import PlanProgress, Stopwatch
 

@@ -22,7 +22,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import progress_topic
 from walbridge.spark_consumer.kafka.kafka_client import java_map
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
-from walbridge.spark_consumer.plan.segments import STALE
+from walbridge.spark_consumer.plan.table_head import STALE
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 log = structlog.get_logger()

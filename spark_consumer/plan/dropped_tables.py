@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from walbridge.schemas.control.table_progress import DROPPED
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
-from walbridge.spark_consumer.plan.segments import AWAITING_COPY
+from walbridge.spark_consumer.plan.table_head import AWAITING_COPY
 
 Entries = Mapping[int, TableEntry]
 

@@ -31,7 +31,9 @@ from walbridge.schemas.control.cut import PartitionId, PartitionRange
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.pending_copy import PendingCopy
 from walbridge.spark_consumer.plan.plan import Plan, TablePlan
-from walbridge.spark_consumer.plan.segments import Segment, TableHead, TableWalk
+from walbridge.spark_consumer.plan.segments.segment import Segment
+from walbridge.spark_consumer.plan.segments.table_walk import TableWalk
+from walbridge.spark_consumer.plan.table_head import TableHead
 
 DEFERRED_RECORDS_MIN = 200_000
 """A copy with at least this many records is deferred. A plan folds fewer of them in some ten seconds of two cores."""

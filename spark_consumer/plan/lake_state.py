@@ -24,7 +24,7 @@ from walbridge.spark_consumer.plan.next_entries import (
 )
 from walbridge.spark_consumer.plan.pending_copy import PendingCopy, begins_without_copy
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead
-from walbridge.spark_consumer.plan.segments import AWAITING_COPY, QUARANTINED, STALE
+from walbridge.spark_consumer.plan.table_head import AWAITING_COPY, QUARANTINED, STALE
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble, first_folder
 
 _BEGINNING = Position(Lsn(0), COPIED_ORDINAL)

@@ -13,7 +13,7 @@ from walbridge.schemas.control.cut import Epoch
 from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT, DROPPED
 from walbridge.schemas.position import parse_lsn
 from walbridge.spark_consumer.plan.pending_copy import PendingCopy
-from walbridge.spark_consumer.plan.segments import TableHead
+from walbridge.spark_consumer.plan.table_head import TableHead
 
 KINDS = ("plan", "applied", "published")
 

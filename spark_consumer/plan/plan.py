@@ -23,7 +23,9 @@ from walbridge.schemas.control.cut import (
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.plan.pending_copy import PendingCopy, has_copy_begin_beside
-from walbridge.spark_consumer.plan.segments import SUPERSEDED, Segment, TableHead, TableWalk
+from walbridge.spark_consumer.plan.segments.segment import Segment
+from walbridge.spark_consumer.plan.segments.table_walk import TableWalk
+from walbridge.spark_consumer.plan.table_head import SUPERSEDED, TableHead
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 # Whoever carries out a plan needs what it is made of.

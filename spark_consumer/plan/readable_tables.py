@@ -10,7 +10,7 @@ from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT
 from walbridge.schemas.errors import OperatorError, copy_command
 from walbridge.schemas.position import format_lsn
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, by_name
-from walbridge.spark_consumer.plan.segments import AWAITING_COPY
+from walbridge.spark_consumer.plan.table_head import AWAITING_COPY
 
 
 class UnreadableTable(OperatorError):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.topics import folder_stem
-from walbridge.spark_consumer.plan.segments import QUARANTINED, STALE
+from walbridge.spark_consumer.plan.table_head import QUARANTINED, STALE
 
 _NEW_FOLDER = "~"
 """It is escaped in names of tables."""

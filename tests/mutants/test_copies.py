@@ -11,10 +11,11 @@ from tests.spark_consumer.in_memory import test_copies_in_memory
 from tests.spark_consumer.plan import test_copies_beside, test_copies_in_the_lake
 from walbridge.spark_consumer.apply import changes
 from walbridge.spark_consumer.fold import schema_join
-from walbridge.spark_consumer.plan import next_entries, pending_copy, plan, segments
+from walbridge.spark_consumer.plan import next_entries, pending_copy, plan
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.pending_copy import PendingCopy
-from walbridge.spark_consumer.plan.segments import TableWalk
+from walbridge.spark_consumer.plan.segments import table_walk
+from walbridge.spark_consumer.plan.segments.table_walk import TableWalk
 from walbridge.spark_consumer.resumption import Resumption
 
 Test = Callable[[], object]
@@ -46,15 +47,15 @@ NOTICED = {
         test_copies_in_the_lake.test_relation_ids_of_another_cluster_mean_other_tables,
     ),
     "a truncate leaves what was copied before": Noticed(
-        Mutant(segments._copy_after, "copy.began_anew(barrier.position)", "copy"),
+        Mutant(table_walk._copy_after, "copy.began_anew(barrier.position)", "copy"),
         test_copies_beside.test_what_was_copied_before_a_truncate_is_void,
     ),
     "a table that was left is copied on": Noticed(
-        Mutant(segments._copy_after, 'barrier.kind == "dropped"', "False"),
+        Mutant(table_walk._copy_after, 'barrier.kind == "dropped"', "False"),
         test_copies_beside.test_a_table_that_is_left_inside_of_its_copy_is_copied_no_more,
     ),
     "rows that were copied at the LSN of a change of shape are lost": Noticed(
-        Mutant(TableWalk._add, "max(end.ordinal, 0)", "end.ordinal"),
+        Mutant(TableWalk._divide, "max(at.ordinal, 0)", "at.ordinal"),
         test_copies_beside.test_a_copy_with_two_shapes_is_two_segments_of_which_the_first_may_lack_values,
     ),
     "shapes inside of a copy are forgotten": Noticed(

@@ -22,9 +22,9 @@ from tests.spark_consumer.plan import (
     test_kept_cuts,
     test_lake_state,
     test_plan_limits,
-    test_segments,
 )
 from tests.spark_consumer.plan.cuts import HEAD
+from tests.spark_consumer.plan.segments import test_table_walk
 from walbridge.schemas.control import cut
 from walbridge.spark_consumer import resumption
 from walbridge.spark_consumer.apply import job_lake
@@ -39,7 +39,7 @@ from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.plan import cut_faults, ended_copies, kept_cuts, lake_state, next_entries, plan
 from walbridge.spark_consumer.plan.lake_state import LakeState
-from walbridge.spark_consumer.plan.segments import TableWalk
+from walbridge.spark_consumer.plan.segments.table_walk import TableWalk
 from walbridge.spark_consumer.plan_runner import PlanRunner
 from walbridge.spark_consumer.resumption import Resumption
 
@@ -100,7 +100,7 @@ NOTICED = {
     "new rows are appended behind a copy's own": Noticed(
         Mutant(plan.TablePlan.follows_source, " and not is_copied", ""),
         partial(
-            test_segments.test_an_operation_tells_what_exists_only_where_a_current_table_gets_nothing_but_changes,
+            test_table_walk.test_an_operation_tells_what_exists_only_where_a_current_table_gets_nothing_but_changes,
             "a copy",
         ),
     ),
@@ -176,7 +176,7 @@ NOTICED = {
     ),
     "a table that was left takes changes": Noticed(
         Mutant(TableWalk.__post_init__, "not self.awaits_copy and ", ""),
-        test_segments.test_a_table_that_was_left_takes_nothing_whatever_comes_of_it,
+        test_table_walk.test_a_table_that_was_left_takes_nothing_whatever_comes_of_it,
     ),
     "cuts that were applied are applied again": Noticed(
         Mutant(Job._apply_new, "self._state.next_offset", "0"),

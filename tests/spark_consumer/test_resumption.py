@@ -24,7 +24,7 @@ from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 from walbridge.spark_consumer.plan.next_entries import Relations
 from walbridge.spark_consumer.plan.plan import Plan
-from walbridge.spark_consumer.plan.segments import STALE
+from walbridge.spark_consumer.plan.table_head import STALE
 from walbridge.spark_consumer.plan_runner import PlanRunner
 from walbridge.spark_consumer.resumption import Resumption, refuse_faults, suspecting_missing_storage
 

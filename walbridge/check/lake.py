@@ -33,7 +33,7 @@ from walbridge.spark_consumer.errors import (
 from walbridge.spark_consumer.plan.cut_faults import cut_fault
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import CutRow
-from walbridge.spark_consumer.plan.segments import AWAITING_COPY
+from walbridge.spark_consumer.plan.table_head import AWAITING_COPY
 
 LOW_BYTES = 10 * 2**30
 """As the alert that is shipped, ``WalbridgeLakeDiskFills``."""

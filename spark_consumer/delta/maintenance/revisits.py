@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 
 from walbridge.spark_consumer.plan.manifest_row import CutRow
-from walbridge.spark_consumer.plan.segments import AWAITING_COPY
+from walbridge.spark_consumer.plan.table_head import AWAITING_COPY
 
 INTERVAL = timedelta(hours=6)
 """A table is due so long after its last visit, or after it was first written."""

@@ -19,7 +19,7 @@ from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.spark_consumer.delta.maintenance.log_files import LOG, LogFiles, commit_name
 from walbridge.spark_consumer.delta.manifest.damaged import FROM_BACKUP, shown_path
 from walbridge.spark_consumer.plan.manifest_row import KINDS, parse_epoch
-from walbridge.spark_consumer.plan.segments import SUPERSEDED
+from walbridge.spark_consumer.plan.table_head import SUPERSEDED
 
 FOREIGN_MAX = 20
 """Up to so many commits of another program are looked for."""

@@ -9,7 +9,7 @@ from walbridge.schemas.control.cut import PartitionRange
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.plan.missing_schemas import without_missing_schemas
 from walbridge.spark_consumer.plan.pending_copy import CopyShape, PendingCopy
-from walbridge.spark_consumer.plan.segments import QUARANTINED
+from walbridge.spark_consumer.plan.table_head import QUARANTINED
 
 A, B = (
     relation([column("id", "int4", is_key=True)], name=name, relation_id=relation_id)

@@ -22,7 +22,7 @@ from walbridge.spark_consumer.plan.next_entries import (
 )
 from walbridge.spark_consumer.plan.pending_copy import CopyShape, PendingCopy
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Segment, TablePlan
-from walbridge.spark_consumer.plan.segments import QUARANTINED, STALE
+from walbridge.spark_consumer.plan.table_head import QUARANTINED, STALE
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 KEYED = relation([column("id", "int4", is_key=True)], name="a", relation_id=1)

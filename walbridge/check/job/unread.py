@@ -23,7 +23,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import cuts_unfit, lake_may_lack_storage, records_gone
 from walbridge.spark_consumer.plan.cut_faults import cut_fault
 from walbridge.spark_consumer.plan.lake_state import LakeState
-from walbridge.spark_consumer.plan.segments import AWAITING_COPY
+from walbridge.spark_consumer.plan.table_head import AWAITING_COPY
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 CUTS_MAX = 2_048

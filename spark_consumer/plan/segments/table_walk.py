@@ -10,59 +10,17 @@ those of the copy, from its beginning on, take their place. A large copy of a ta
 plan applies nothing of it, and a thread writes it beside the plans later (``ended_copies.py``).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from walbridge.schemas.control.cut import Barrier, Cut, TableChanges
 from walbridge.schemas.position import Position
 from walbridge.spark_consumer.plan.pending_copy import PendingCopy, begins_copy_beside, copy_begun
+from walbridge.spark_consumer.plan.segments.segment import Segment, SegmentBuilder
+from walbridge.spark_consumer.plan.table_head import STALE, SUPERSEDED, TableHead
 
-SUPERSEDED = "superseded"
-"""State of a table of an older epoch while the new one is not yet published: it must be copied."""
 EMPTYING = frozenset({"truncate", "copy_begin"})
-STALE, QUARANTINED = "stale", "quarantined"
-AWAITING_COPY = frozenset({STALE, QUARANTINED})
-"""States of a table that does not equal the source any more, and takes no changes until a copy of it ends; a
-quarantined one waits for an operator to ask for that copy."""
 _STATE_AFTER = {"copy_begin": "copying", "copy_end": "current", "dropped": STALE}
 """A table that left the publication keeps its rows, but equals the source no longer (I8)."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableHead:
-    """A table as the newest finished plan left it.
-
-    ``version`` is the Delta version; ``schema_id`` the shape it has; ``state`` one of
-    current, copying, stale, quarantined, superseded; ``since`` the LSN at which the state began.
-    """
-
-    relation_id: int
-    topic: str
-    path: str
-    version: int
-    schema_id: str
-    state: str
-    since: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Events between two barriers, all of one schema.
-
-    ``empties``: afterwards the table holds this segment's rows alone.
-    ``is_copied``: all events are copied rows (op r), which are appended without folding.
-    ``ignores_copied_rows``: copied rows (op r) among the events belong to a pending copy, and are skipped.
-    ``copy_goes_on``: the copy's rows continue in the next segment. A row with a value that neither this
-    segment nor the table knows comes again there, complete.
-    """
-
-    index: int
-    schema_id: str
-    start: Position | None
-    end: Position | None
-    empties: bool = False
-    is_copied: bool = False
-    ignores_copied_rows: bool = False
-    copy_goes_on: bool = False
 
 
 @dataclass
@@ -80,20 +38,24 @@ class TableWalk:
     deferred_from: int | None = None
     """An ended copy with at least this many records is deferred; None: no copy is."""
     state: str = ""
-    segments: list[Segment] = field(default_factory=list)
     swapped: PendingCopy | None = None
     """The copy that ended in this plan and replaces the table: all of its records are read."""
 
     def __post_init__(self) -> None:
         self.state = self.base.state if self.base else "copying"
-        # The open segment, which the next barrier closes: its schema, its start and the flags of ``Segment``.
-        self._schema_id = self.base.schema_id if self.base else ""
-        self._start: Position | None = None
-        self._empties, self._is_copied = False, self.state == "copying"
-        self._ignores_copied_rows = self.copy is not None
+        self._events = SegmentBuilder(
+            self.base.schema_id if self.base else "",
+            is_copied=self.state == "copying",
+            ignores_copied_rows=self.copy is not None,
+        )
         # Whether the table takes its events. If not, barriers make no segments.
         # A current table takes them also while a copy of it goes on; any other waits for its copy.
         self._is_open = not self.awaits_copy and (self.copy is None or self.state == "current")
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Those that are closed; after ``end`` all of them."""
+        return self._events.closed
 
     def pass_cut(self, cut: Cut, table: TableChanges) -> None:
         """Take what one cut says of the table."""
@@ -117,7 +79,7 @@ class TableWalk:
         if self.copy is not None and self.copy.has_ended and not self._is_deferred(self.copy):
             self._swap(self.copy)
         if self._is_open:
-            self._add(None)
+            self._events.close(None)
 
     def _begin(self, barrier: Barrier, topic: str) -> None:
         """A copy beside the stream begins."""
@@ -126,14 +88,14 @@ class TableWalk:
             self._is_open = False
             # What came before has no table to go into; the copy has all of it.
             if self.base is None or self.base.state == SUPERSEDED:
-                self.segments.clear()
+                self._events.closed.clear()
             return
         # Rows of a copy that has ended in this plan are in the same segment.
-        self._ignores_copied_rows = self.swapped is None
+        self._events.ignores_copied_rows = self.swapped is None
         # The copy's first event names the shape, so no ``shape`` barrier of its own tells that it is another one.
-        if self.copy.schema_id != self._schema_id:
-            self._close(barrier.position)
-            self._schema_id = self.copy.schema_id
+        if self.copy.schema_id != self._events.schema_id:
+            self._divide(barrier.position)
+            self._events.schema_id = self.copy.schema_id
 
     def _end_copy(self, copy: PendingCopy) -> None:
         if self._is_deferred(copy):
@@ -148,45 +110,38 @@ class TableWalk:
     def _swap(self, copy: PendingCopy) -> None:
         """The copy is applied: the plan goes over its records from the first one on, shape by shape, and empties the
         table."""
-        self.segments.clear()
+        self._events.begin_anew()
+        self._events.ignores_copied_rows = False
         self.swapped, self.copy = copy, None
-        self.state = "current"
-        self._is_open, self._empties, self._is_copied, self._ignores_copied_rows = True, True, False, False
+        self.state, self._is_open = "current", True
         at_end = len(copy.shapes) if copy.shapes_at_end is None else copy.shapes_at_end
         for number, shape in enumerate(copy.shapes):
             if number > 0:
-                self._close(shape.position, copy_goes_on=number < at_end)
-            self._start, self._schema_id = shape.position, shape.schema_id
+                self._divide(shape.position, copy_goes_on=number < at_end)
+            self._events.start, self._events.schema_id = shape.position, shape.schema_id
 
     def _pass(self, barrier: Barrier) -> None:
         """Any other barrier."""
-        if self.swapped is not None and barrier.kind == "shape" and barrier.schema_id == self._schema_id:
+        if self.swapped is not None and barrier.kind == "shape" and barrier.schema_id == self._events.schema_id:
             # No barrier to a fold, and copied rows may stand at this very position.
             return
-        self._close(barrier.position)
-        self._is_copied = self._is_copied and barrier.kind != "copy_end"
-        self._schema_id = barrier.schema_id or self._schema_id
+        self._divide(barrier.position)
+        self._events.is_copied = self._events.is_copied and barrier.kind != "copy_end"
+        self._events.schema_id = barrier.schema_id or self._events.schema_id
         if barrier.kind in EMPTYING and self._is_open:
-            self.segments.clear()
-            self._empties, self._is_copied = True, barrier.kind == "copy_begin"
+            self._events.begin_anew(is_copied=barrier.kind == "copy_begin")
         if self._is_open:
             self.state = _STATE_AFTER.get(barrier.kind, self.state)
         if self.copy is not None:
             self.copy = _copy_after(self.copy, barrier)
 
-    def _close(self, at: Position, *, copy_goes_on: bool = False) -> None:
+    def _divide(self, at: Position, *, copy_goes_on: bool = False) -> None:
         """The segment ends here, and the next one begins."""
         if self._is_open:
-            self._add(at, copy_goes_on=copy_goes_on)
-        self._start, self._empties = at, False
-
-    def _add(self, end: Position | None, *, copy_goes_on: bool = False) -> None:
-        if self.swapped is not None and end is not None:
             # Rows that were copied at this LSN, before its transactions, are of the schema before it or behind it.
-            end = end._replace(ordinal=max(end.ordinal, 0))
-        index = len(self.segments)
-        flags = self._is_copied, self._ignores_copied_rows, copy_goes_on
-        self.segments.append(Segment(index, self._schema_id, self._start, end, self._empties, *flags))
+            end = at if self.swapped is None else at._replace(ordinal=max(at.ordinal, 0))
+            self._events.close(end, copy_goes_on=copy_goes_on)
+        self._events.open(at)
 
 
 def _copy_after(copy: PendingCopy, barrier: Barrier) -> PendingCopy | None:

@@ -1,0 +1,1 @@
+"""One table's events in a plan, divided at its barriers."""
