@@ -15,7 +15,12 @@ import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.errors.tables import partitions_changed, table_rewritten
-from walbridge.producer.guards.doubts.kept_casts import NO_ENUMS, Enums, enums_cast_to_text, may_print_other_numbers
+from walbridge.producer.guards.doubts.columns.kept_casts import (
+    NO_ENUMS,
+    Enums,
+    enums_cast_to_text,
+    may_print_other_numbers,
+)
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Insert, Relation, Truncate, sent_bytes

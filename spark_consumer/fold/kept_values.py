@@ -9,7 +9,7 @@ constraints, timestamps with and without a zone while ``TimeZone`` is UTC, and m
 nothing (``varchar_support``, ``varbit_support``, ``numeric_support``, ``interval_support``, ``TemporalSimplify``).
 All of these are followed where the text stays, too: not ``cidr`` to ``inet``, ``xml`` to ``text``, ``oid`` to ``int4``.
 What it rewrites the producer sees in the table's files, whatever is said here, and copies; except for casts that
-are known to keep every value (``producer/guards/doubts/kept_casts.py``), all of which have their place here.
+are known to keep every value (``producer/guards/doubts/columns/kept_casts.py``), all of which have their place here.
 """
 
 from collections.abc import Callable, Mapping

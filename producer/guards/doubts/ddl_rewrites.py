@@ -4,15 +4,15 @@ In: rewrites that cannot change a value, each with the file that it replaced and
 rewrites alone lead from one file to another. What no DDL row reports, as TRUNCATE and VACUUM FULL, breaks the chain. So
 does a column that was added in between, since its value in older rows is in the new file.
 
-``kept_casts.py`` says which casts keep every value, given the columns' types of the last Relation and of the last DDL
-row. Labels that became text must have the names that they had at the last look at the table: renaming a label is not
-announced, and no column has the enum's type any more.
+``columns/kept_casts.py`` says which casts keep every value, given the columns' types of the last Relation and of the
+last DDL row. Labels that became text must have the names that they had at the last look at the table: renaming a label
+is not announced, and no column has the enum's type any more.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 
-from walbridge.producer.guards.doubts.altered_types import type_of
-from walbridge.producer.guards.doubts.kept_casts import NO_ENUMS, Enums
+from walbridge.producer.guards.doubts.columns.altered_types import type_of
+from walbridge.producer.guards.doubts.columns.kept_casts import NO_ENUMS, Enums
 from walbridge.producer.guards.doubts.rewrites import by_relation
 from walbridge.producer.postgres.facts import TableFile, TableStorage
 

@@ -7,7 +7,7 @@ label has now, or that another label may have had, so that a query of the source
 Adding a label leaves the same trace in the catalogue as renaming one. If a label was added, used in rows and renamed,
 all before a look, only its first name in a row shows that: the catalogue has no label of that name. A name that the
 catalogue does have is remembered with the table from then on, in the progress of the row's cut, so that a later rename
-shows (``altered_types.py``). But that name may have belonged to another new label before. It is certain that a
+shows (``columns/altered_types.py``). But that name may have belonged to another new label before. It is certain that a
 transaction used the label that has the name now, if
 
 - its xid is higher than that of the transaction that wrote the label last, and that one wrote no other new label;
@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import widen
 from walbridge.producer.encoding.label_texts import FirstUse, Texts
-from walbridge.producer.guards.doubts.altered_types import new_label_facts, type_of
+from walbridge.producer.guards.doubts.columns.altered_types import new_label_facts, type_of
 from walbridge.producer.guards.doubts.rewrites import from_text, with_labels
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import TableStorage
@@ -107,7 +107,7 @@ class NewLabels:
     ) -> set[str] | None:
         """The facts to remember of the names in the table's rows; None where one of them is not certain."""
         # Types that the table does not use any more, or of which earlier code remembered nothing, are left out. A type
-        # that is new to the table is compared with its column (``altered_types.py``).
+        # that is new to the table is compared with its column (``columns/altered_types.py``).
         types = {type_of(each) for each in known.labels}
         facts: set[str] = set()
         for enum, texts in enums.items():

@@ -31,8 +31,8 @@ A partition below a published root that was detached, or dropped, takes its rows
 those that it had. One that was created as a partition, and lies in its first file, brings none: all of its rows came as
 the root's.
 
-Types are compared in ``altered_types.py``, keys in ``keys_made_again.py``, generated columns in
-``dropped_expressions.py``.
+Types are compared in ``columns/altered_types.py``, keys in ``keys_made_again.py``, generated columns in
+``columns/dropped_expressions.py``.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,38 +1,31 @@
 """Compares tables' files, partitions, keys and types as the catalogue shows them with what progress remembers.
 
 In: tables to look at, and what the stream said of them (``stream_facts.py``). Out: a doubt (``doubts.py``) for each
-table that may not equal the source any more. For all others progress remembers the new state, for the next comparison.
-Of a table in doubt it keeps the old state, so that a restart finds the same doubt (I7, I8).
+table that may not equal the source any more, by its files (``file_judge.py``), columns or key. For all others progress
+remembers the new state, for the next comparison. Of a table in doubt it keeps the old state, so that a restart finds
+the same doubt (I7, I8).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import Snapshot
-from walbridge.producer.errors.tables import (
-    DatedByDdlRow,
-    key_made_again,
-    labels_changed,
-    partition_not_sent,
-    partitions_changed,
-    table_rewritten,
-)
-from walbridge.producer.guards.doubts import altered_types, rewrites
-from walbridge.producer.guards.doubts.altered_columns import AlteredColumns
+from walbridge.producer.errors.tables import key_made_again
+from walbridge.producer.guards.doubts.columns.altered_columns import AlteredColumns
 from walbridge.producer.guards.doubts.doubts import Doubts
+from walbridge.producer.guards.doubts.file_judge import FileJudge, Judgement
 from walbridge.producer.guards.doubts.keys_made_again import KeysMadeAgain
 from walbridge.producer.guards.doubts.new_labels import NewLabels
 from walbridge.producer.guards.doubts.rewrites import as_text, by_relation
 from walbridge.producer.guards.doubts.stream_facts import StreamFacts
 from walbridge.producer.postgres.connection import SqlConnection
-from walbridge.producer.postgres.facts import PublicationState, TableFile, TableStorage
-from walbridge.producer.postgres.publications.combined_publications import operations_in
+from walbridge.producer.postgres.facts import PublicationState, TableStorage
 from walbridge.producer.postgres.publications.publication import insert_lsn
 from walbridge.producer.postgres.storage.table_files import labels_of, table_storages
 from walbridge.producer.relations.tables import Tables
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 
@@ -52,6 +45,7 @@ class StorageComparison:
         self._connection, self._tables, self._tracker = connection, tables, tracker
         self._facts, self._doubts = facts, doubts
         self._publications = settings.postgres.publication_names
+        self._files = FileJudge(facts, doubts.truncations, tracker, self._name)
         self._columns = AlteredColumns(settings.postgres, connection, tables, self._name)
         self._keys = KeysMadeAgain(tables, tracker, lambda: insert_lsn(connection))
         self._labels = NewLabels(connection, tracker, tables.writers, lambda: insert_lsn(connection))
@@ -86,105 +80,59 @@ class StorageComparison:
             snapshot: taken a moment before.
         """
         self.look_up_labels()  # it compares with what progress remembers, which the following replaces
-        tables, wanted = self._tracker.progress.tables, set(relation_ids)
+        wanted = set(relation_ids)
         found = table_storages(self._connection, wanted, self._publications)
         known = {each: self._facts.known(each) for each in found}
         self._facts.rewrites.compare_labels(known, found, partial(labels_of, self._connection))
         columns, untold = self._columns.compare(known, found)
         self._values_not_recorded = (self._values_not_recorded - wanted) | untold
         not_yet = untold | self._labels.compare(known, found)
-        reasons: dict[int, OperatorError] = {}
-        unexplained: dict[int, tuple[list[TableFile], OperatorError]] = {}
-        to_remember = {}
         for relation_id, now in found.items():
             self._keys.note_compared(relation_id, known[relation_id], now)
-            reason = self._reason(relation_id, known[relation_id], now, columns.get(relation_id))
-            if (what := self._explicable_files(relation_id, known[relation_id], now, reason)) is not None:
-                unexplained[relation_id] = what
-            elif reason is not None:
-                reasons[relation_id] = reason
-            # If the new state were remembered, a restart would not find the doubt again.
-            elif relation_id in self._doubts or relation_id in not_yet:
-                continue
-            elif tables[relation_id].storage != (storage := self._remembered(relation_id, known[relation_id], now)):
-                to_remember[relation_id] = replace(tables[relation_id], storage=storage)
-        self._doubts.add(reasons)
+        judged = {each: self._files.judge(each, known[each], now, columns.get(each)) for each, now in found.items()}
+        sound = {each for each, it in judged.items() if it.doubt is None and each not in self._doubts}
+        changed = self._changed(sound - not_yet, known, found)  # before the facts of the stream are let go
+        self._doubts.add({each: it.doubt for each, it in judged.items() if it.doubt is not None and it.awaited is None})
+        self._note_files(judged, found, snapshot)
+        if changed:
+            self._tracker.remember_tables(changed)
+        return wanted - found.keys()
+
+    def _changed(
+        self, sound: Iterable[int], known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]
+    ) -> dict[int, TableProgress]:
+        """What progress is to remember anew of tables in no doubt. If it remembered the new state of a table in doubt,
+        a restart would not find the doubt again."""
+        tables = self._tracker.progress.tables
+        states = {each: self._remembered(each, known[each], found[each]) for each in sound}
+        return {
+            each: replace(tables[each], storage=storage)
+            for each, storage in states.items()
+            if tables[each].storage != storage
+        }
+
+    def _note_files(
+        self, judged: Mapping[int, Judgement], found: Mapping[int, TableStorage], snapshot: Snapshot | None
+    ) -> None:
+        """Let the stream explain what it may still explain, and let go of what was to explain the other files."""
+        unexplained = {
+            each: (it.awaited, it.doubt)
+            for each, it in judged.items()
+            if it.awaited is not None and it.doubt is not None
+        }
         self._doubts.truncations.note_compared(found, unexplained, snapshot, partial(insert_lsn, self._connection))
         for relation_id in found.keys() - unexplained.keys():
             self._facts.partitions.note_compared(relation_id)
             self._facts.rewrites.forget(found[relation_id].files)
-        if to_remember:
-            self._tracker.remember_tables(to_remember)
-        return wanted - found.keys()
 
     def _remembered(self, relation_id: int, known: TableStorage, now: TableStorage) -> str:
         now = replace(now, key=self._keys.remembered(relation_id, known, now))
         return as_text(self._facts.partitions.marked(relation_id, by_relation(known), now))
 
-    def _explicable_files(
-        self, relation_id: int, known: TableStorage, now: TableStorage, reason: OperatorError | None
-    ) -> tuple[list[TableFile], OperatorError] | None:
-        """The new files of a table that the stream may still explain, and the doubt if it does not; None where the
-        stream explains nothing more."""
-        if reason is not None:
-            # A DDL row that is still to come gives the position. When the file was made is not known
-            # (``truncations.py``).
-            undated = [replace(each, written_by_xid=0) for each in now.files]
-            return (undated, reason) if self._facts.has_ddl_rows and isinstance(reason, DatedByDdlRow) else None
-        new = self._rewritten(relation_id, known, now, may_be_truncated=self._leaves_truncates_out(relation_id))
-        return (new, table_rewritten(self._name(relation_id))) if new else None
-
     def note_look(self, state: PublicationState, snapshot: Snapshot | None) -> None:
         """All tables were looked at when the publication was in this state."""
         self._facts.is_look_due, self._columns.seen = False, snapshot
         self._doubts.truncations.note_look(state.lsn, snapshot)
-
-    def _reason(
-        self, relation_id: int, known: TableStorage, now: TableStorage, columns: OperatorError | None
-    ) -> OperatorError | None:
-        """Why the table may not equal its source any more; ``columns``: what speaks against its columns alone."""
-        before, files = by_relation(known), by_relation(now)
-        if not all(file.is_logged for file in now.files if file.relation_id != relation_id):
-            return partition_not_sent(self._name(relation_id))
-        if before and self._facts.partitions.came_or_went_with_rows(relation_id, before, files):
-            return partitions_changed(self._name(relation_id))
-        if self._rewritten(relation_id, known, now, may_be_truncated=True):
-            return table_rewritten(self._name(relation_id))
-        if columns is None and altered_types.prints_differently(known, now):
-            return labels_changed(self._name(relation_id))
-        return columns
-
-    def _rewritten(
-        self, relation_id: int, known: TableStorage, now: TableStorage, *, may_be_truncated: bool
-    ) -> list[TableFile]:
-        """The table's new files that no TRUNCATE explains.
-
-        Args:
-            may_be_truncated: assume that a TRUNCATE made each file, though the stream has not brought it yet.
-        """
-        before = by_relation(known)
-        return [
-            file
-            for file in now.files
-            if file.relation_id in before
-            and not self._facts.partitions.is_unused(before[file.relation_id])
-            and not self._facts.rewrites.explains(before[file.relation_id], file)
-            and rewrites.is_rewritten(
-                before[file.relation_id],
-                file,
-                is_partition=file.relation_id != relation_id,
-                is_truncated=may_be_truncated or self._doubts.truncations.is_truncated(relation_id),
-                truncated_by=file.written_by_xid
-                if may_be_truncated
-                else self._doubts.truncations.xid_of_last_truncate(relation_id),
-            )
-        ]
-
-    def _leaves_truncates_out(self, relation_id: int) -> bool:
-        """Whether the publications leave TRUNCATE out: then an emptied table is no doubt about its archive."""
-        table = self._tracker.progress.tables.get(relation_id)
-        operations = operations_in(table.membership) if table is not None else None
-        return operations is not None and "truncate" not in operations
 
     def _name(self, relation_id: int) -> str:
         return self._tables.versions.name(relation_id)

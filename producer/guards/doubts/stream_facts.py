@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable
 
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.errors.tables import table_rewritten
+from walbridge.producer.guards.doubts.columns.kept_casts import NO_ENUMS, Enums
 from walbridge.producer.guards.doubts.ddl_rewrites import DdlRewrites
 from walbridge.producer.guards.doubts.doubts import Doubts
-from walbridge.producer.guards.doubts.kept_casts import NO_ENUMS, Enums
 from walbridge.producer.guards.doubts.partition_rows import PartitionRows
 from walbridge.producer.guards.doubts.rewrites import by_relation, from_text
 from walbridge.producer.postgres.connection import SqlConnection

@@ -24,13 +24,8 @@ from walbridge.producer.guards import (
     walsender_cache,
 )
 from walbridge.producer.guards.baseline import Baseline
-from walbridge.producer.guards.doubts import (
-    added_values,
-    altered_columns,
-    new_labels,
-    partition_rows,
-    storage_comparison,
-)
+from walbridge.producer.guards.doubts import new_labels, partition_rows, storage_comparison
+from walbridge.producer.guards.doubts.columns import added_values, altered_columns
 from walbridge.producer.guards.look_pace import INTERVAL_S
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.topic_watch import refuse_unknown

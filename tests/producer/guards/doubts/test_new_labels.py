@@ -13,7 +13,7 @@ from tests.producer.streaming_progress import STREAMING
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.encoding.label_texts import FirstUse, LabelTexts
 from walbridge.producer.guards.doubts import new_labels
-from walbridge.producer.guards.doubts.altered_types import new_label_facts, prints_differently
+from walbridge.producer.guards.doubts.columns.altered_types import new_label_facts, prints_differently
 from walbridge.producer.guards.doubts.new_labels import NewLabels
 from walbridge.producer.guards.doubts.rewrites import as_text, from_text
 from walbridge.producer.postgres.facts import TableFile, TableStorage
@@ -181,7 +181,7 @@ def test_label_that_is_remembered_meanwhile_is_no_news(session: Session) -> None
 def test_nothing_is_asked_of_a_type_of_which_nothing_is_remembered(
     monkeypatch: pytest.MonkeyPatch, storage: TableStorage
 ) -> None:
-    """It is compared with its column, or all of it is remembered next (``altered_types.py``)."""
+    """It is compared with its column, or all of it is remembered next (``columns/altered_types.py``)."""
     session = Session(monkeypatch, storage)
     assert session.bring("late")
     assert session.known == storage

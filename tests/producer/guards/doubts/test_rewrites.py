@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from walbridge.producer.guards.doubts.altered_types import new_types, prints_differently
+from walbridge.producer.guards.doubts.columns.altered_types import new_types, prints_differently
 from walbridge.producer.guards.doubts.rewrites import (
     as_text,
     by_relation,

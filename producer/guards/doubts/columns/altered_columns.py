@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 
 from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.errors.tables import column_added_with_values, expression_dropped, labels_changed
-from walbridge.producer.guards.doubts import altered_types
-from walbridge.producer.guards.doubts.added_values import AddedValues
-from walbridge.producer.guards.doubts.dropped_expressions import tables_with_dropped
+from walbridge.producer.guards.doubts.columns import altered_types
+from walbridge.producer.guards.doubts.columns.added_values import AddedValues
+from walbridge.producer.guards.doubts.columns.dropped_expressions import tables_with_dropped
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import TableStorage
 from walbridge.producer.postgres.storage.used_types import used_types

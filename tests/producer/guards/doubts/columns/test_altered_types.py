@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from walbridge.producer.copying.visibility import Snapshot
-from walbridge.producer.guards.doubts.altered_types import (
+from walbridge.producer.guards.doubts.columns.altered_types import (
     altered_tables,
     is_altered_since,
     new_types,

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import pytest
 
-from walbridge.producer.guards.doubts.kept_casts import Enums, enums_cast_to_text, may_print_other_numbers
+from walbridge.producer.guards.doubts.columns.kept_casts import Enums, enums_cast_to_text, may_print_other_numbers
 from walbridge.schemas.ddl_row import REWRITE, DdlRow
 from walbridge.schemas.pg_types import TypeFacts
 

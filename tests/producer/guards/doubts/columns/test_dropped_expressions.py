@@ -10,7 +10,7 @@ import pytest
 
 from tests.producer.guards.test_source_watch import END, Watched
 from tests.producer.kept import ITEMS, ORDERS
-from walbridge.producer.guards.doubts import dropped_expressions
+from walbridge.producer.guards.doubts.columns import dropped_expressions
 from walbridge.producer.guards.doubts.rewrites import as_text, from_text
 from walbridge.producer.postgres.facts import TableFile, TableStorage
 from walbridge.schemas.pg_types import TypeFacts
