@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from walbridge.producer.errors.publications import publication_missing
+from walbridge.producer.errors.publications import publication_gone, publication_missing
 from walbridge.producer.guards.baseline import Baseline, followed_names, refuse_lost_publications
 from walbridge.producer.guards.unfit.publication_faults import refuse_other_columns
 from walbridge.producer.postgres.catalog import published_tables_unless_locked
@@ -89,14 +89,33 @@ def refuse_missing(settings: Settings, connection: SqlConnection, progress: Prog
     """
     if (missing := missing_publication(connection, settings)) is None:
         return
-    names = settings.postgres.publication_names
     if progress is not None:
         try:
-            refuse_lost_publications(progress, names, publication_state(connection, names, ()))
+            _refuse_lost(settings, connection, progress)
         except StreamLost as lost:
             if lost.first:  # else all of them are there, and one was made again
                 raise
     raise missing
+
+
+def refuse_making_again(
+    settings: Settings, connection: SqlConnection, progress: Progress, missing: Sequence[str]
+) -> None:
+    """Refuse to make publications again that the stream followed: what was changed meanwhile is lost, and they may be
+    there under another name. Others are made, also beside a slot.
+
+    Raises:
+        StreamLost: one was dropped or renamed.
+    """
+    _refuse_lost(settings, connection, progress)
+    followed = followed_names(progress, settings.postgres.publication_names)
+    if gone := [name for name in missing if name in followed]:  # nothing was compared without a baseline
+        raise publication_gone(gone)
+
+
+def _refuse_lost(settings: Settings, connection: SqlConnection, progress: Progress) -> None:
+    names = settings.postgres.publication_names
+    refuse_lost_publications(progress, names, publication_state(connection, names, ()))
 
 
 def _go_together(connection: SqlConnection, named: tuple[str, ...], followed: Sequence[str]) -> bool:

@@ -16,16 +16,15 @@ from psycopg import sql
 
 from walbridge.producer.errors.publications import not_published, publication_gone
 from walbridge.producer.errors.tables import dropped_meanwhile
-from walbridge.producer.guards.baseline import followed_names, refuse_lost_publications
 from walbridge.producer.guards.unfit.foreign_rows import refuse_foreign_rows
 from walbridge.producer.guards.unfit.replica_identity import refuse_unfit_identities
 from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.producer.kafka.topic_specs import TopicSpec, control_topics, data_topic_spec, status_topic_spec
 from walbridge.producer.kafka.topics import TopicAdmin
+from walbridge.producer.named_publications import refuse_making_again
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import connect_sql, retry_at_start
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.publications.publication import publication_state
 from walbridge.producer.postgres.requirements import ensure_publication, refuse_unfit_server
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.relations.table_description import announced, describe
@@ -135,7 +134,7 @@ def ensure_publications(
         # An administrator's settings have no password for Kafka: then a slot of this name is taken for ours.
         if settings.kafka.client_files.keys() <= settings.kafka.client.keys():
             retry_at_start(lambda: refuse_slot_of_others(settings, found), settings.postgres.start_timeout_s)
-            _refuse_followed(connection, settings, missing)
+            _refuse_making_again(connection, settings, missing)
         else:
             raise publication_gone(missing)
     ensure_publication(connection, settings)
@@ -145,22 +144,18 @@ def ensure_publications(
     return {name: name in missing for name in names}
 
 
-def _refuse_followed(connection: psycopg.Connection[Any], settings: Settings, missing: Sequence[str]) -> None:
-    """Refuse to make publications again that the stream of this slot followed: what was changed meanwhile is lost, and
-    it may be that they are there under another name. Others are made, also beside a slot.
+def _refuse_making_again(connection: psycopg.Connection[Any], settings: Settings, missing: Sequence[str]) -> None:
+    """As ``named_publications``, with progress as Kafka has it; unless all tables are to be copied again.
 
     Raises:
-        StreamLost: one was dropped or renamed.
+        StreamLost: one was followed.
     """
     is_there = TopicAdmin(settings).partition_counts_of([progress_topic(settings.name)])
     progress = read_progress(settings) if is_there else None
     if progress is None:  # the slot had another name's pipeline before
         raise publication_gone(missing)
     with unless_copied_again(settings, progress):
-        names = settings.postgres.publication_names
-        refuse_lost_publications(progress, names, publication_state(connection, names, ()))
-        if followed := [name for name in missing if name in followed_names(progress, names)]:
-            raise publication_gone(followed)
+        refuse_making_again(settings, connection, progress, missing)
 
 
 def _warn_of_left_out(connection: psycopg.Connection[Any], settings: Settings, say: Callable[[str], None]) -> None:
