@@ -30,8 +30,3 @@ class ChunkSize:
         if self.entered + 1 < _GROWN_AFTER:
             return replace(self, entered=self.entered + 1)
         return ChunkSize(min(LARGEST_ROWS, self.row_count * 2), min(LARGEST_BYTES, self.size_bytes * 2))
-
-    @property
-    def is_smallest(self) -> bool:
-        """None is smaller: if its window is too large the table changes faster than it is read."""
-        return self.row_count <= SMALLEST_ROWS and self.size_bytes <= SMALLEST_BYTES

@@ -5,12 +5,12 @@ that goes into progress with the cut it belongs to.
 
     STALE, QUARANTINED, CURRENT --begin_copy--> COPYING --end_copy--> CURRENT
     CURRENT --list_keys--> CURRENT, with keys whose rows are read again --enter--> CURRENT
-    all but DROPPED --doubt--> STALE, --quarantine--> QUARANTINED, --leave--> DROPPED --appear--> STALE
+    all but DROPPED --doubt--> STALE, --quarantine--> QUARANTINED, --leave--> DROPPED
 
-CURRENT is said of a table only between the end of a copy and the first doubt. Nothing but a copy
-leads there, since no change is published in the other states. COPYING keeps how far it is, so that a
-restart is no event: the copy goes on after the last chunk that is committed in Kafka. A table
-without a key is copied in one piece, and after a restart from its beginning.
+A table that appears, or appears again, begins as STALE. CURRENT is said of a table only between the end of a copy and
+the first doubt. Nothing but a copy leads there, since no change is published in the other states. COPYING keeps how far
+it is, so that a restart is no event: the copy goes on after the last chunk that is committed in Kafka. A table without
+a key is copied in one piece, and after a restart from its beginning.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -94,18 +94,6 @@ class TableState:
         return copy.has_all_ranges or _listed_bytes(copy) >= LISTED_BYTES_READ
 
     # What the stream and the catalogue tell.
-
-    def appear(self, lsn: Lsn, why: str) -> "TableState":
-        """It is in the publication. Only for one that had left this is news."""
-        if self.state != DROPPED:
-            return self
-        return self._to(STALE, lsn, why)
-
-    def change_key(self, lsn: Lsn) -> "TableState":
-        """A new relation version has another key: a copy cannot go on from a bound of the old one."""
-        if self.state != COPYING:
-            return self
-        return self._to(STALE, lsn, "its key changed while it was copied")
 
     def truncate(self) -> "TableState":
         """All rows are gone: those that were to be read again, too."""

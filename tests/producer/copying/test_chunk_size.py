@@ -19,7 +19,6 @@ def test_chunk_is_never_smaller_than_the_smallest() -> None:
         size = size.after_too_large()
 
     assert (size.row_count, size.size_bytes) == (SMALLEST_ROWS, SMALLEST_BYTES)
-    assert size.is_smallest
 
 
 def test_chunk_is_doubled_after_several_that_entered() -> None:

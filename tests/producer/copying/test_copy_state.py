@@ -29,8 +29,6 @@ STATES = {
 }
 LSN, WHY = Lsn(99), "why"
 EVENTS: dict[str, Callable[[TableState], TableState]] = {
-    "appear": lambda table: table.appear(LSN, WHY),
-    "change_key": lambda table: table.change_key(LSN),
     "truncate": lambda table: table.truncate(),
     "leave": lambda table: table.leave(LSN, WHY),
     "doubt": lambda table: table.doubt(LSN, WHY),
@@ -44,11 +42,11 @@ A, B = {b"a": b"row a"}, {b"b": b"row b"}
 S, C, Q, D, Y = states.STALE, states.CURRENT, states.QUARANTINED, states.DROPPED, states.COPYING
 AFTER: dict[str, dict[str, str | None]] = {
     # None: illegal
-    S: {"appear": S, "change_key": S, "truncate": S, "leave": D, "doubt": S, "quarantine": Q, "begin_copy": Y},
-    Y: {"appear": Y, "change_key": S, "truncate": Y, "leave": D, "doubt": S, "quarantine": Q, "enter": Y},
-    C: {"appear": C, "change_key": C, "truncate": C, "leave": D, "doubt": S, "quarantine": Q, "begin_copy": Y},
-    Q: {"appear": Q, "change_key": Q, "truncate": Q, "leave": D, "doubt": Q, "begin_copy": Y},
-    D: {"appear": S, "change_key": D, "truncate": D, "leave": D, "doubt": D},
+    S: {"truncate": S, "leave": D, "doubt": S, "quarantine": Q, "begin_copy": Y},
+    Y: {"truncate": Y, "leave": D, "doubt": S, "quarantine": Q, "enter": Y},
+    C: {"truncate": C, "leave": D, "doubt": S, "quarantine": Q, "begin_copy": Y},
+    Q: {"truncate": Q, "leave": D, "doubt": Q, "begin_copy": Y},
+    D: {"truncate": D, "leave": D, "doubt": D},
 }
 
 
