@@ -2,6 +2,9 @@
 
 In: a producer that has the slot, and a pipeline that has copied nothing yet. Out: progress from which a session can go
 on. A copy that is interrupted begins again from its first table, until one is complete.
+
+A pipeline that had another name has a lake with tables: as after ``walbridge copy --all`` each is stale there, with its
+rows, until its own copy is whole.
 """
 
 import structlog
@@ -61,7 +64,7 @@ class FirstEpoch:
         refuse_before_copy(held, server, found, self._settings.postgres.slot)
         progress = progress_before_slot(self._settings, server, connection)
         parts.out.tracker.committed(published or progress)
-        if self._settings.producer.first_copy == "beside":
+        if self._settings.producer.first_copy == "beside" or self._settings.formerly is not None:
             begin_first(self._settings, parts, connection, progress)
             return
         self._metrics.enter(COPYING)

@@ -15,7 +15,7 @@ from walbridge.spark_consumer.read import tables_at
 def test_pipeline_goes_on_in_its_lake_under_a_new_name(
     pipeline: PipelineUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Readers have what was published last until all is copied; each refusal says what is to be set."""
+    """Each table keeps its rows, marked as stale, until its own copy is whole; each refusal says what is to be set."""
     producer, execute = pipeline.producer, pipeline.database.execute
     execute("CREATE TABLE t (id int PRIMARY KEY, v text); CREATE TABLE bag (n int)")
     execute("ALTER TABLE bag REPLICA IDENTITY FULL")
@@ -38,7 +38,7 @@ def test_pipeline_goes_on_in_its_lake_under_a_new_name(
         wrong = refusal_of(named.start(environ={"WALBRIDGE_FORMERLY": "nobody"}))
         assert f"nobody.progress says nothing of slot {producer.slot}" in wrong
         assert "set formerly to the name that the pipeline had, or leave it out" in wrong
-        assert named.start("copy:before-streaming", environ).exit_code() == KILLED
+        assert named.start("again:streaming", environ).exit_code() == KILLED
         with pytest.raises(OperatorError, match="belongs to pipeline") as refused:
             renamed.materialize()
         assert refused.value.remedy.endswith("if that was its name before, set formerly to it")
@@ -46,8 +46,19 @@ def test_pipeline_goes_on_in_its_lake_under_a_new_name(
         monkeypatch.setenv("WALBRIDGE_FORMERLY", producer.name)
         renamed.materialize()
         kept = pipeline.published()[-1]
-        assert (kept.pipeline, kept.end_lsn, kept.tables) == (named.name, before.end_lsn, before.tables)
-        assert tables_at(pipeline.spark, str(pipeline.lake))["public.t"].count() == 50
+        assert (kept.pipeline, *{(each.state, each.since) for each in kept.tables}) == (
+            named.name,
+            ("stale", before.end_lsn),
+        )
+        assert {each.path: each.version for each in kept.tables} == {each.path: each.version for each in before.tables}
+        with pytest.raises(OperatorError, match="stale"):
+            tables_at(pipeline.spark, str(pipeline.lake))
+        frames = tables_at(pipeline.spark, str(pipeline.lake), states=("current", "stale"))
+        assert {name: frame.count() for name, frame in frames.items()} == {"public.t": 50, "public.bag": 2}
+
+        assert named.start("chunk:ended", environ).exit_code() == KILLED
+        renamed.materialize()
+        assert sorted(each.state for each in pipeline.published()[-1].tables) == ["current", "stale"]
 
         running = named.start_streaming(environ=environ)
         renamed.check_equal()
