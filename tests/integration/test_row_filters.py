@@ -96,15 +96,30 @@ def test_filter_is_called_lossy_exactly_where_postgres_sends_half_a_row(filterin
             database.execute("DROP PUBLICATION pub; DROP TABLE t")
 
 
+@pytest.mark.feature("row filters")
+def test_filter_of_a_publication_without_updates_says_nothing_of_them(filtering: PostgresServer) -> None:
+    """Postgres lets it read any column, and applies the other one's to an UPDATE."""
+    case = CASES["key in the filter"]
+    with new_database(filtering) as database:
+        database.execute(
+            f"{case.sql}; CREATE PUBLICATION pub FOR TABLE {case.published};"
+            "CREATE PUBLICATION truncates FOR TABLE t WHERE (v <> 'x') WITH (publish = 'truncate')"
+        )
+
+        assert [each.columns for each in _lossy(database, "pub", "truncates")] == [case.missing]
+        assert _missing(database, case, "pub", "truncates") == set(case.missing)
+
+
 VIA_ROOT = "publish_via_partition_root"
 
 
-def _lossy(database: Database) -> list[LossyFilter]:
+def _lossy(database: Database, *names: str) -> list[LossyFilter]:
+    names = names or ("pub",)
     with connect_sql(database.dsn) as connection:
-        return lossy_filters(connection, ("pub",), published_tables(connection, ("pub",)))
+        return lossy_filters(connection, names, published_tables(connection, names))
 
 
-def _missing(database: Database, case: Case) -> set[str]:
+def _missing(database: Database, case: Case, *names: str) -> set[str]:
     """Columns whose values the Insert lacks that an UPDATE becomes; none where there is none."""
     slot = f"s_{database.name}"
     with database.connect() as connection:
@@ -113,10 +128,11 @@ def _missing(database: Database, case: Case) -> set[str]:
         with contextlib.suppress(psycopg.errors.ObjectNotInPrerequisiteState, psycopg.errors.InvalidColumnReference):
             connection.execute("UPDATE t SET id = 10")
         query = "SELECT data FROM pg_logical_slot_get_binary_changes(%s, NULL, NULL, 'proto_version', '1', "
-        found = connection.execute(f"{query} 'publication_names', 'pub')".encode(), (slot,)).fetchall()
+        asked = ",".join(names or ("pub",))
+        found = connection.execute(f"{query} 'publication_names', %s)".encode(), (slot, asked)).fetchall()
         connection.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
         with connect_sql(database.dsn) as catalog:
-            (table,) = published_tables(catalog, ("pub",))
+            (table,) = published_tables(catalog, names or ("pub",))
     inserts = [message for (data,) in found if isinstance(message := decode_message(data), Insert)]
     fields = [zip(table.column_names, decode_tuple(insert.new), strict=True) for insert in inserts]
     return {name for row in fields for name, field in row if field is Unsent.UNCHANGED_TOAST}

@@ -5,7 +5,8 @@ moves a row into its filter is sent as an Insert of the new row. A value of it t
 alone and that is stored out of line is not in the WAL, unless the old row is, whole: then it is
 nowhere (I6). Exactly where all of this holds, and so nowhere without need:
 
-- the filter reads columns, all of them of the replica identity: else Postgres refuses the UPDATE;
+- the filter reads columns, all of them of the replica identity: else Postgres refuses the UPDATE. Filters of
+  publications that publish no updates may read any column, and have no part in this;
 - that identity is an index, not FULL, which logs the old row, nor none, under which nothing is updated;
 - a published column outside of it may be stored out of line, and the table has a place for that.
 
@@ -36,7 +37,7 @@ _CARRIERS = rf"""
     CROSS JOIN LATERAL (
       SELECT {INDEX_KEY} AS key FROM pg_index i WHERE i.indrelid = c.oid AND i.indimmediate
       AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END) x
-    WHERE p.pubname = ANY (%s) AND c.relkind = 'r' AND c.reltoastrelid <> 0
+    WHERE p.pubname = ANY (%s) AND p.pubupdate AND c.relkind = 'r' AND c.reltoastrelid <> 0
     ORDER BY t.root, 2"""
 
 
