@@ -29,9 +29,14 @@ BY_ROOTS = "WITH (publish_via_partition_root = true)"
 SETTLED_S = 120.0
 READ_S = 200.0
 _PUBLISHED = """
-    SELECT c.oid::bigint FROM pg_publication_tables t JOIN pg_namespace n ON n.nspname = t.schemaname
-    JOIN pg_class c ON c.relname = t.tablename AND c.relnamespace = n.oid
-    WHERE n.nspname <> 'walbridge' AND t.pubname = ANY (%s)"""
+    WITH listed AS (
+      SELECT c.oid FROM pg_publication_tables t JOIN pg_namespace n ON n.nspname = t.schemaname
+      JOIN pg_class c ON c.relname = t.tablename AND c.relnamespace = n.oid
+      WHERE n.nspname <> 'walbridge' AND t.pubname = ANY (%s))
+    SELECT oid::bigint FROM listed leaf
+    WHERE NOT EXISTS (SELECT FROM pg_partition_ancestors(leaf.oid) root WHERE root <> leaf.oid
+                      AND root IN (SELECT oid FROM listed))"""
+"""Without what another publication lists under its root's name."""
 _PLACES = (
     "SELECT c.oid::bigint, n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
 )

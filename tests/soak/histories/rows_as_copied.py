@@ -19,16 +19,17 @@ _ESCAPED = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v
 _FILTERS = """
     SELECT rowfilter FROM pg_publication_tables t JOIN pg_class c ON c.relname = t.tablename
     JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = t.schemaname
-    WHERE c.oid = %s AND rowfilter IS NOT NULL"""
+    WHERE c.oid = %s"""
 _KIND = """
     SELECT c.relkind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname = %s"""
 
 
 def rows_let_through(database: Database, relation: RelationRecord) -> list[Row]:
-    """Those that the table's publication publishes (15 and newer)."""
-    found = database.rows(_FILTERS, (relation.table.relation_id,))
-    return rows_as_copied(database, relation, *(row[0] for row in found))
+    """Those that the table's publications publish (15 and newer): one without a filter makes the others void."""
+    found = [row[0] for row in database.rows(_FILTERS, (relation.table.relation_id,))]
+    conditions = ["true"] if None in found or not found else [f"({each})" for each in found]
+    return rows_as_copied(database, relation, " OR ".join(conditions))
 
 
 def rows_as_copied(database: Database, relation: RelationRecord, where: str = "true") -> list[Row]:

@@ -23,6 +23,10 @@ FILES = {
 }
 """By subject: those of one are played side by side."""
 OF_LIBRARIES = {"keys": ("libraries",)}
+PUBLICATIONS = (
+    "in_transaction", "emptied", "of_schema", "of_root", "of_leaf", "one", "two", 'p.ub "q", ä',
+)  # fmt: skip
+"""What the histories of publications make."""
 UNFIT = ("partitions_become_unlogged_and_logged",)
 """A partition of it stays unlogged."""
 
@@ -90,5 +94,17 @@ def test_prepared_transactions_with_ddl(producer_of_all: ProducerUnderTest, *, t
 def test_members_of_publications_are_altered(producer_of_all: ProducerUnderTest, way: Way) -> None:
     producer_of_all.settings["postgres"] = {"publications": ["listed", "filtered", "in_schema"]}
     run = HistoriesRun(producer_of_all, histories("members"), source=rows_let_through)
+    run.begin()
+    run.play(way)
+
+
+@pytest.mark.parametrize("major", [15, 17, 18])
+@pytest.mark.parametrize("way", [Way.SETTLED, Way.FOLLOWED, Way.AWAY, Way.RESTARTED])
+def test_several_publications_are_altered(
+    producer_on: Callable[[int], ProducerUnderTest], way: Way, major: int
+) -> None:
+    producer = producer_on(major)
+    producer.settings["postgres"] = {"publications": [*PUBLICATIONS]}
+    run = HistoriesRun(producer, histories("publications"), source=rows_let_through)
     run.begin()
     run.play(way)
