@@ -13,7 +13,7 @@ from dataclasses import replace
 import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.errors.tables import KeyAltered, UnfitTable
+from walbridge.producer.errors.tables import UnfitTable
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.registry.refusals import UnfitSchema
 from walbridge.producer.relations.table_names import Name
@@ -52,11 +52,10 @@ class RenamedTables:
                 continue  # the stream told more since
             try:
                 writer = self._tables.alter(altered.table, altered.facts, altered.types)
-            except (KeyAltered, UnfitSchema) as reason:
-                self._watch.doubts.add({relation_id: reason})  # or each look would ask the registry
+            except UnfitTable as reason:
+                # There may be no next change that says so, and without the columns it does not equal its source.
+                self._watch.doubts.add({relation_id: reason})
                 continue
-            except UnfitTable:
-                continue  # its next change says so
             if writer is not None:
                 self._fast_path.forget(relation_id)
                 self._out.add_barrier(writer, "shape", Position(lsn, 0))

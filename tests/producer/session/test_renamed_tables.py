@@ -9,6 +9,8 @@ import pytest
 from tests.producer.kept import INT4, ITEMS, ORDERS, TEXT, XID, AtCut, Kept, catalogue, relation
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.cut_maker import CutMaker
+from walbridge.producer.errors.compaction import compacted_without_values
+from walbridge.producer.errors.tables import UnfitTable, column_uncertain
 from walbridge.producer.guards.altered_tables import AlteredTable
 from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from walbridge.producer.registry.refusals import UnfitSchema
@@ -17,6 +19,7 @@ from walbridge.producer.session.renamed_tables import RenamedTables
 from walbridge.producer.session.transactions.transaction import TransactionTracker
 from walbridge.schemas.control.cut import Barrier, TableChanges
 from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.table_schema import TableSchema
 
 ARCHIVE = ("public", "archive")
 AS_ANNOUNCED = TableFacts(
@@ -195,6 +198,30 @@ def test_table_whose_new_schema_the_registry_refuses_is_doubted_once(
 
     monkeypatch.setattr(session.tables.registry, "framed", refuse)
     setattr(session.kept_watch, what, {ORDERS: ARCHIVE if what == "renamed" else altered(session, "id", "new")})
+    session.cut()
+
+    assert session.kept_watch.doubts.reasons == {ORDERS: reason}
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        column_uncertain("public.orders", "c"),
+        compacted_without_values(TableSchema(ORDERS, "public", "orders", "d", ()), ["c"]),
+    ],
+    ids=["uncertain", "compacted"],
+)
+def test_table_whose_columns_cannot_be_told_is_doubted_though_nobody_writes_it(
+    reason: UnfitTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I8: without a change of it there is no Relation that would say so, and it would be current without its column."""
+    session = Renaming()
+
+    def refuse(table: object) -> None:
+        raise reason
+
+    monkeypatch.setattr(session.tables.topics, "refuse_uncompactable", refuse)
+    session.kept_watch.altered = {ORDERS: altered(session, "id", "note", "c")}
     session.cut()
 
     assert session.kept_watch.doubts.reasons == {ORDERS: reason}
