@@ -29,6 +29,10 @@ _FREE = """
       LOOP EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', found.of, found.conname); END LOOP;
     END $$"""
 
+_PENDING = """
+    SELECT format('ALTER TABLE %s DETACH PARTITION %s FINALIZE', inhparent::regclass, inhrelid::regclass)
+    FROM pg_inherits WHERE inhdetachpending"""
+
 
 class Owner:
     """One seed's.
@@ -52,7 +56,8 @@ class Owner:
         dice = self._dice
         if dice.random() < 0.4:
             for statement in self._drawn(connection, may_be_alone=True):
-                if self._is_taken(connection, statement):
+                # One that waited in vain for others has detached the partition all the same, until it is finalized.
+                if self._is_taken(connection, statement) or "CONCURRENTLY" in statement.text:
                     self._note([statement])
                 yield
             return
@@ -127,6 +132,8 @@ class Owner:
 
     def mend(self, connection: psycopg.Connection[Any]) -> None:
         """End what keeps a table from being followed: the remedies that the producer names."""
+        for (text,) in connection.execute(_PENDING.encode()).fetchall():
+            self._patiently(connection, text)
         while unlogged := [each for each in tables(connection) if each.persistence == "u"]:
             logged = [each for each in unlogged if self._is_logged_again(connection, each)]
             if not logged:  # they refer to each other
@@ -143,16 +150,20 @@ class Owner:
         return False
 
     def _mended(self, connection: psycopg.Connection[Any], table: Table, text: str) -> None:
-        with connection.transaction():
-            # On a busy machine a look of the producer's holds a table for longer than others wait for it.
-            connection.execute(b"SET LOCAL lock_timeout = '10s'")
-            connection.execute(text.encode())
+        self._patiently(connection, text)
         for oid in tree(tables(connection), {table.oid}):
             self.history[oid].append(text)
             if "LOGGED" in text:
                 self.done[oid][OTHER].add("set logged")
             elif table.is_partition:
                 self.done[oid][UNTOLD].add("replica identity")  # its old rows came in parts
+
+    @staticmethod
+    def _patiently(connection: psycopg.Connection[Any], text: str) -> None:
+        with connection.transaction():
+            # On a busy machine a look of the producer's holds a table for longer than others wait for it.
+            connection.execute(b"SET LOCAL lock_timeout = '10s'")
+            connection.execute(text.encode())
 
     def write_everywhere(self, connection: psycopg.Connection[Any]) -> set[int]:
         """Every table that takes one has a change: these."""
