@@ -19,6 +19,7 @@ FILES = {
     "keys": ("keys", "identities", "odd_keys"),
     "partitions": ("partitions", "attached", "swapped_partitions"),
     "tables": ("tables", "emptied", "names"),
+    "transitions": ("transitions",),
     "values": ("migrations", "stored_values"),
 }
 """By subject: those of one are played side by side."""
