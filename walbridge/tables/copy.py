@@ -49,13 +49,12 @@ def copy(
         offset = write(settings, requests)
         for table in wanted:
             say(f"{table.name}: asked to be copied again; {_meanwhile(table)}")
-    assert seen.postgres is not None
-    if not seen.postgres.producer_runs:
+    if not seen.producer_runs:
         say("walbridge produce does not run now: copies begin, or go on, when it does")
     waits = [CopyWait(table, offset if table in wanted else -1) for table in dict.fromkeys(chosen)]
     code = follow(settings, waits, say, line_s) if wait else 0
     if out is not None:
-        out(as_json(settings.name, waits, producer_runs=seen.postgres.producer_runs))
+        out(as_json(settings.name, waits, producer_runs=seen.producer_runs))
     return code
 
 

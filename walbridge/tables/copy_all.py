@@ -60,13 +60,12 @@ def copy_all(
     say(f"all {len(tables)} tables: asked to be copied again, one after the other")
     missing = None if lost is None else _missing_first(settings, seen.progress)
     _say_next_steps(say, lost, missing, new_epoch=new_epoch)
-    assert seen.postgres is not None
-    if not seen.postgres.producer_runs:
+    if not seen.producer_runs:
         say("walbridge produce does not run now: copies begin when it does")
     waits = [CopyWait(table, offset) for table in tables]
     code = follow(settings, waits, say, line_s) if wait else 0
     if out is not None:
-        runs = seen.postgres.producer_runs
+        runs = seen.producer_runs
         out(as_json(settings.name, waits, producer_runs=runs, stream_lost=lost, new_epoch=new_epoch))
     return code
 

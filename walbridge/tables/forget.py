@@ -48,12 +48,11 @@ def forget(settings: Settings, names: Sequence[str], *, say: Callable[[str], Non
     for table in chosen:
         for line in words(settings, table, seen, lake):
             say(line)
-    assert seen.postgres is not None
-    if not seen.postgres.producer_runs:
+    if not seen.producer_runs:
         say("walbridge produce does not run now: it forgets them when it does")
     if out is not None:
         found = [remains(settings, table, seen, lake) for table in chosen]
-        out(as_json(settings.name, found, producer_runs=seen.postgres.producer_runs, lake_is_known=lake is not None))
+        out(as_json(settings.name, found, producer_runs=seen.producer_runs, lake_is_known=lake is not None))
     return 0
 
 

@@ -50,13 +50,12 @@ def copy_keys(settings: Settings, name: str, file: Path, *, wait: bool, say: Say
     request = TableRequest.of_keys(table.relation_id, keys, time.time_ns() // 1000)
     offset = write(settings, [request])
     say(f"{table.name}: {len(keys):,} keys asked for; the table stays current, and keys that it lacks are deleted")
-    assert seen.postgres is not None
-    if not seen.postgres.producer_runs:
+    if not seen.producer_runs:
         say("walbridge produce does not run now: the rows are read when it does")
     waits = [KeysWait(table, offset)]
     code = follow(settings, waits, say, LINE_S) if wait else 0
     if out is not None:
-        out(as_json(settings.name, waits, producer_runs=seen.postgres.producer_runs, keys=len(keys)))
+        out(as_json(settings.name, waits, producer_runs=seen.producer_runs, keys=len(keys)))
     return code
 
 

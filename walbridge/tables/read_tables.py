@@ -46,6 +46,11 @@ class PipelineTables:
     postgres: InPostgres | None
     postgres_is_silent: str | None = None
 
+    @property
+    def producer_runs(self) -> bool:
+        """Whether a session reads the slot now; False also where Postgres does not answer."""
+        return self.postgres is not None and self.postgres.producer_runs
+
     def size(self, relation_id: int) -> TableSize | None:
         """The size of a table that is being copied; None where it is not known."""
         return None if self.postgres is None else self.postgres.sizes.get(relation_id)
