@@ -5,28 +5,17 @@ use: a lock that its owner holds tells the living from the dead, since the kerne
 the process. So the tables stay to be looked at after the demo, but never pile up.
 """
 
-import fcntl
-import os
-import shutil
-import tempfile
 from pathlib import Path
 
-from walbridge.embedded.folders import KEEP, OWNER, folder, locked
+from walbridge.embedded.folders import claimed, folder
 
 
 class DemoFolder:
     """The folder of one run."""
 
     def __init__(self, *, keep: bool) -> None:
-        runs = folder("demo")
-        with locked(runs / ".lock"):
-            _remove_older(runs)
-            self.path = Path(tempfile.mkdtemp(prefix="demo-", dir=runs))
-            self._owner = (self.path / OWNER).open("a")
-            fcntl.flock(self._owner, fcntl.LOCK_EX)
+        self.path, self._owner = claimed(folder("demo"), "demo", keep=keep)
         self.scratch.mkdir()
-        if keep:
-            (self.path / KEEP).touch()
 
     @property
     def config(self) -> Path:
@@ -50,17 +39,3 @@ class DemoFolder:
     def release(self) -> None:
         """Allow the next demo to remove the folder."""
         self._owner.close()
-
-
-def _remove_older(runs: Path) -> None:
-    for run in runs.iterdir():
-        if not run.is_dir() or (run / KEEP).exists():
-            continue
-        descriptor = os.open(run / OWNER, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(run, ignore_errors=True)
-        except BlockingIOError:
-            pass  # a demo that is running
-        finally:
-            os.close(descriptor)

@@ -57,6 +57,19 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+def claimed(runs: Path, kind: str, *, keep: bool) -> tuple[Path, IO[str]]:
+    """A new folder in ``runs``, and the open file whose lock says that its owner lives. Folders of owners that are gone
+    are removed, unless they are kept."""
+    with locked(runs / ".lock"):
+        _sweep(runs)
+        path = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=runs))
+        owner = (path / OWNER).open("a")
+        fcntl.flock(owner, fcntl.LOCK_EX)
+    if keep:
+        (path / KEEP).touch()
+    return path, owner
+
+
 class RunFolder:
     """One server's data and log: ``home/run/<kind>-<random>``.
 
@@ -64,16 +77,9 @@ class RunFolder:
     """
 
     def __init__(self, kind: str, *, keep: bool = False) -> None:
-        runs = folder("run")
-        with locked(runs / ".lock"):
-            _sweep(runs)
-            self.path = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=runs))
-            self.path.chmod(MODE)
-            self._owner: IO[str] = (self.path / OWNER).open("a")
-            fcntl.flock(self._owner, fcntl.LOCK_EX)
+        self.path, self._owner = claimed(folder("run"), kind, keep=keep)
+        self.path.chmod(MODE)
         self.keep = keep
-        if keep:
-            (self.path / KEEP).touch()
 
     def remove(self) -> None:
         self._owner.close()
