@@ -79,6 +79,11 @@ def refusal(error: KafkaError, place: str) -> OperatorError | KafkaAway | None:
     return KafkaAway(f"{place} cannot be read: {error.str()}")
 
 
+def _failure(error: KafkaError, place: str, otherwise: str) -> OperatorError | KafkaAway:
+    """The exception for an error of a request, which nothing follows: the refusal, or else that Kafka is away."""
+    return refusal(error, place) or KafkaAway(f"{otherwise}: {error.str()}")
+
+
 def record_of(message: Message) -> KafkaRecord:
     """A message without an error."""
     headers = cast(list[tuple[str, bytes]], message.headers() or [])  # as they were sent: values are bytes
@@ -107,7 +112,7 @@ def partitions_of(consumer: Consumer, topic: str) -> list[int] | None:
         return sorted(found.partitions)
     if found.error.code() in _GONE:
         return None
-    raise refusal(found.error, topic) or KafkaAway(f"Kafka does not tell of {topic}: {found.error.str()}")
+    raise _failure(found.error, topic, f"Kafka does not tell of {topic}")
 
 
 def bounds(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
@@ -120,9 +125,7 @@ def bounds(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
     try:
         low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWER_S)
     except KafkaException as error:
-        raise refusal(error.args[0], f"{topic}[{partition}]") or KafkaAway(
-            f"Kafka does not answer: {error.args[0].str()}"
-        ) from None
+        raise _failure(error.args[0], f"{topic}[{partition}]", "Kafka does not answer") from None
     return int(low), int(high)
 
 
@@ -136,9 +139,7 @@ def committed(consumer: Consumer, partitions: list[tuple[str, int]]) -> dict[tup
     try:
         found = consumer.committed([TopicPartition(*partition) for partition in partitions], timeout=ANSWER_S)
     except KafkaException as error:
-        raise refusal(error.args[0], "the group's offsets") or KafkaAway(
-            f"Kafka does not answer: {error.args[0].str()}"
-        ) from None
+        raise _failure(error.args[0], "the group's offsets", "Kafka does not answer") from None
     return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
 
@@ -156,9 +157,7 @@ def commit(consumer: Consumer, offsets: Mapping[tuple[str, int], int]) -> None:
             offsets=[TopicPartition(*partition, offset) for partition, offset in offsets.items()], asynchronous=False
         )
     except KafkaException as error:
-        raise refusal(error.args[0], "the group's offsets") or KafkaAway(
-            f"offsets are not committed: {error.args[0].str()}"
-        ) from None
+        raise _failure(error.args[0], "the group's offsets", "offsets are not committed") from None
 
 
 class TopicIds:
@@ -186,9 +185,7 @@ class TopicIds:
                 found[topic] = str(future.result().topic_id)
             except KafkaException as error:
                 if error.args[0].code() not in _GONE:
-                    raise refusal(error.args[0], topic) or KafkaAway(
-                        f"Kafka does not tell of {topic}: {error.args[0].str()}"
-                    ) from None
+                    raise _failure(error.args[0], topic, f"Kafka does not tell of {topic}") from None
         return found
 
 

@@ -6,8 +6,8 @@ makes the producer call it stale and copy it, or leave it, as [producer] on_tabl
 
 One table after the other is compared, by sweeps of short statements (``sweep.py``). Only a difference that is proved
 counts: a lake that is behind, or rows that change all the time, put no table in doubt. A table that cannot be read on
-    one side is reported, and the next one is compared. A server that is away ends a run; the next run begins a minute
-    later.
+one side is reported, and the next one is compared. A server that is away ends a run; the next run begins a minute
+later.
 """
 
 import os
