@@ -291,6 +291,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/walbridge/consumer/test_events.py::test_what_cannot_be_read_is_refused_in_words": (
         "walbridge/consumer/relations.py:__init__",
+        "walbridge/consumer/wanted_tables.py:__init__",
     ),
     "tests/walbridge/runtime/test_streams.py::test_verb_whose_terminal_lacks_a_sign_says_what_mends_it": (
         "walbridge/runtime/streams.py:refused_print",

@@ -22,9 +22,10 @@ except ModuleNotFoundError:
     ) from None
 
 from walbridge.consumer.event import Event, Operation, PostgresText, Row
-from walbridge.consumer.relations import Relations, WantedTables
+from walbridge.consumer.relations import Relations
 from walbridge.consumer.topic_stream import EventStream
 from walbridge.consumer.transaction_stream import Transactions, TransactionStream
+from walbridge.consumer.wanted_tables import WantedTables
 from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import KafkaAway, OperatorError
 

@@ -1,14 +1,13 @@
-"""The metadata topic as a reader needs it: relation versions by frame id, and which relations a table's name means.
+"""The metadata topic as a reader needs it: relation versions by frame id, and the tables that they are of.
 
 In: ``<p>.metadata``, read further whenever something is not known yet. Out: Relation records. A record is written
-    before the first event that names it (I2) and never changes: what was read is kept, and reading to the end finds all
-    that the events read so far name. A relation id is unique in one cluster only: after ``walbridge copy --all``
-    against another cluster it may be another table's, in another topic. So this module gives each table a number of its
-    own.
+before the first event that names it (I2) and never changes: what was read is kept, and reading to the end finds all
+that the events read so far name. A relation id is unique in one cluster only: after ``walbridge copy --all`` against
+another cluster it may be another table's, in another topic. So this module gives each table a number of its own.
 """
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from confluent_kafka import KafkaError, Message, TopicPartition
@@ -168,59 +167,3 @@ def _is_same_table(before: RelationRecord, of: str | None, now: RelationRecord, 
     if of is not None and system_id is not None:
         return of == system_id
     return before.topic == now.topic or before.table.qualified_name == now.table.qualified_name
-
-
-class WantedTables:
-    """All tables that have or ever had one of some names: also a table that was renamed since, and every table that was
-    dropped and made again under such a name.
-
-    Raises:
-        OperatorError: a name that no table ever had.
-    """
-
-    def __init__(self, relations: Relations, tables: Collection[str]) -> None:
-        self._relations = relations
-        self._names = frozenset(name if "." in name else f"public.{name}" for name in tables)
-        self._ids: set[int] = set()
-        self.refresh()
-        if missing := sorted(self._names - relations.names.keys()):
-            raise OperatorError(
-                f"this pipeline has no table {', '.join(missing)}",
-                remedy=f"name some of those it has: {', '.join(sorted(relations.names)) or 'none yet'}",
-            )
-
-    def refresh(self) -> None:
-        """Take in the tables that ``relations`` has read since."""
-        for name in self._names:
-            self._ids |= self._relations.names.get(name, set())
-
-    def has(self, relation_id: int, topic: str) -> bool:
-        """Whether this relation of a cut, in this topic, is one of the tables."""
-        return any(
-            self._relations.newest[each].table.relation_id == relation_id and topic in self._relations.topics[each]
-            for each in self._ids
-        )
-
-    @property
-    def topics(self) -> set[str]:
-        """The topics that the tables' events go to now."""
-        return {self._relations.newest[each].topic for each in self._ids}
-
-    @property
-    def topic_histories(self) -> list[list[str]]:
-        """For each table: every topic that its events ever went to, in their order; the last one is the current one."""
-        found = []
-        for each in self._ids:
-            newest = self._relations.newest[each].topic
-            found.append([topic for topic in self._relations.topics[each] if topic != newest] + [newest])
-        return found
-
-    def topics_before(self, topic: str) -> set[str]:
-        """Earlier topics of the tables that have or had this topic; without topics that are still current for any."""
-        before = (history[: history.index(topic)] for history in self.topic_histories if topic in history)
-        return set[str]().union(*before) - self.topics
-
-    @property
-    def topics_ever(self) -> set[str]:
-        """All topics that the tables ever had; one that is not current may have been deleted."""
-        return set[str]().union(*self.topic_histories)

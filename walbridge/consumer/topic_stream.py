@@ -31,8 +31,9 @@ from walbridge.consumer.client import (
     topic_deleted,
 )
 from walbridge.consumer.event import Event, EventDecoder
-from walbridge.consumer.relations import Relations, WantedTables
+from walbridge.consumer.relations import Relations
 from walbridge.consumer.single_events import SingleEvents, decoded
+from walbridge.consumer.wanted_tables import WantedTables
 from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import KafkaAway
 

@@ -31,9 +31,10 @@ from walbridge.consumer.client import (
 from walbridge.consumer.cut_groups import CutGroups, Group, TableBarrier
 from walbridge.consumer.event import Event, EventDecoder, time_of
 from walbridge.consumer.merged_ranges import MergedRanges
-from walbridge.consumer.relations import Relations, WantedTables
+from walbridge.consumer.relations import Relations
 from walbridge.consumer.single_events import decoded
 from walbridge.consumer.topic_stream import REFRESH_S, SLICE_S
+from walbridge.consumer.wanted_tables import WantedTables
 from walbridge.schemas.control.cut import Cut, PartitionId, PartitionRange, decode_cut
 from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.position import Lsn

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.schemas.strategies import column, table
-from walbridge.consumer.relations import Relations, WantedTables
+from walbridge.consumer.relations import Relations
+from walbridge.consumer.wanted_tables import WantedTables
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.topic_specs import control_topics

@@ -10,8 +10,9 @@ import pytest
 
 from tests.walbridge.consumer.test_cut_groups import OTHER, cut
 from walbridge.consumer import transaction_stream
-from walbridge.consumer.relations import Relations, WantedTables
+from walbridge.consumer.relations import Relations
 from walbridge.consumer.transaction_stream import TransactionStream
+from walbridge.consumer.wanted_tables import WantedTables
 from walbridge.schemas.control.cut import encode_cut
 
 CUTS_MAX = 20_000
