@@ -20,8 +20,8 @@ from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.settings import Settings
+from walbridge.status.json_object import as_json
 from walbridge.status.read_status import read_status
-from walbridge.status.show import as_json
 
 PLAIN: dict[str, Any] = {"streaming": "off"}
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -23,7 +23,7 @@ from walbridge.producer.postgres.slots.slot_row import Prepared, Source
 from walbridge.schemas.control.run_record import LastWords
 from walbridge.schemas.control.table_progress import TableCopy
 from walbridge.schemas.position import Lsn
-from walbridge.status import show
+from walbridge.status import json_object
 from walbridge.status.pipeline_status import Copying, Lake, LeftOut, Published, TableState
 from walbridge.tables import copy, forget, table_status
 from walbridge.tables.known import KnownTable
@@ -133,7 +133,7 @@ def test_fields_of_status() -> None:
         published=replace(there.published, left_out=(left,), copying=(copying,)),
         lake=replace(there.lake, tables=(TableState("public.t", "current", None),)),
     )
-    printed = {_of_the_job(path) for path in paths(show.as_json(there))}
+    printed = {_of_the_job(path) for path in paths(json_object.as_json(there))}
 
     assert printed == documented("status")
 

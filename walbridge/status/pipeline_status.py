@@ -8,7 +8,7 @@ differences of LSNs. Seconds are an upper bound: a cut holds everything that com
 from dataclasses import dataclass
 from datetime import datetime
 
-from walbridge.producer.postgres.slots.slot_row import Source
+from walbridge.producer.postgres.slots.slot_row import Slot, Source
 from walbridge.schemas.control.run_record import NEVER_RAN, LastWords
 from walbridge.schemas.control.table_progress import STALE
 from walbridge.schemas.errors import WalbridgeError
@@ -127,6 +127,11 @@ class Lag:
 
 
 UNKNOWN = Lag(None, None)
+
+
+def held_bytes(slot: Slot, wal_lsn: int) -> int:
+    """The WAL that is read again at each start, since prepared transactions began in it."""
+    return max(0, wal_lsn - (slot.confirmed_flush_lsn or wal_lsn))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,6 @@
-"""What ``walbridge status`` prints: rows of heading and text for people, one object for programs."""
+"""What ``walbridge status`` prints for people: rows of a heading and a text. Programs get ``json_object.py``."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -12,8 +10,8 @@ from walbridge.quantities import bytes_text, moment_text, seconds_text
 from walbridge.schemas.control.run_record import LastWords
 from walbridge.schemas.errors import copy_command
 from walbridge.schemas.position import format_lsn
-from walbridge.status.pipeline_status import Lag, Lake, PipelineStatus, Published, Silent, TableState
-from walbridge.status.words import BUG, FAILED, UNSAID, word_lines, words_json
+from walbridge.status.pipeline_status import Lag, PipelineStatus, Published, Silent, TableState, held_bytes
+from walbridge.status.words import BUG, FAILED, UNSAID, word_lines
 from walbridge.tables.table_status import copied_text, share_text
 
 TABLES_SHOWN_MAX = 30
@@ -59,30 +57,6 @@ def as_table(status: PipelineStatus) -> Table:
     return table
 
 
-def as_json(status: PipelineStatus) -> dict[str, Any]:
-    """One object. LSNs as Postgres prints them, moments in ISO 8601; null where it is not known."""
-    return {
-        "pipeline": status.pipeline,
-        "at": status.at.isoformat(),
-        "server": _answered(status.source, _server_json),
-        "slot": _slot_json(status.slot_name, status.source) | _prepared_json(status.source),
-        "producer": _answered(status.published, _producer_json),
-        "kafka": _answered(status.published, _kafka_json),
-        "lake": _answered(status.lake, _lake_json),
-        "programs": {
-            "producer": _answered(status.producer, words_json),
-            "job": _answered(status.job, words_json),
-            "verify": _answered(status.verifier, words_json),
-        },
-        "lag": {
-            "kafka": _lag_json(status.kafka_lag),
-            "lake": _lag_json(status.lake_lag),
-            "lake_behind_kafka_bytes": status.lake_behind_kafka_bytes,
-            "lake_holds_all_changes": status.lake_holds_all_changes,
-        },
-    }
-
-
 def _server(source: Source | Silent) -> str:
     if isinstance(source, Silent):
         return f"unreachable: {source.reason}"
@@ -113,16 +87,12 @@ def prepared_lines(source: Source | Silent) -> Iterator[str]:
     if isinstance(source, Silent) or source.slot is None or source.slot.prepared is None:
         return
     prepared = source.slot.prepared
-    held = bytes_text(_held_bytes(source.slot, source.wal_lsn))
+    held = bytes_text(held_bytes(source.slot, source.wal_lsn))
     gid = prepared.oldest_gid.replace("'", "''")
     yield (
         f"prepared and not ended: {prepared.count}, the oldest '{gid}' for {seconds_text(prepared.oldest_s)}; "
         f"{held} of WAL are read again at each start, until COMMIT PREPARED or ROLLBACK PREPARED"
     )
-
-
-def _held_bytes(slot: Slot, wal_lsn: int) -> int:
-    return max(0, wal_lsn - (slot.confirmed_flush_lsn or wal_lsn))
 
 
 def _producer(status: PipelineStatus) -> str:
@@ -212,84 +182,3 @@ def _named(tables: Sequence[TableState]) -> Iterator[str]:
         since = f" since {format_lsn(table.since_lsn)}" if table.since_lsn is not None else ""
         why = f": {table.why} ({copy_command(table.table)})" if table.why is not None else ""
         yield f"{table.table:<{width}}  {table.state}{since}{why}"
-
-
-def _answered(peer: Any, shown: Any) -> dict[str, Any]:
-    if isinstance(peer, Silent):
-        return {"reachable": False, "reason": peer.reason}
-    return {"reachable": True, **shown(peer)}
-
-
-def _server_json(source: Source) -> dict[str, Any]:
-    return {"version": source.version, "wal_lsn": format_lsn(source.wal_lsn)}
-
-
-def _slot_json(name: str, source: Source | Silent) -> dict[str, Any]:
-    slot = None if isinstance(source, Silent) else source.slot
-    exists = None if isinstance(source, Silent) else slot is not None
-    if slot is None:
-        return {"name": name, "exists": exists}
-    return {
-        "name": name,
-        "exists": exists,
-        "active": slot.active_pid is not None,
-        "active_pid": slot.active_pid,
-        "wal_status": slot.wal_status,
-        "retained_bytes": slot.retained_bytes,
-        "safe_wal_size_bytes": slot.safe_wal_size_bytes,
-        "confirmed_flush_lsn": None if slot.confirmed_flush_lsn is None else format_lsn(slot.confirmed_flush_lsn),
-    }
-
-
-def _prepared_json(source: Source | Silent) -> dict[str, Any]:
-    slot = None if isinstance(source, Silent) else source.slot
-    if slot is None or isinstance(source, Silent):
-        return {}
-    prepared = slot.prepared
-    if prepared is None:
-        return {"prepared": None}
-    shown = {"count": prepared.count, "oldest_gid": prepared.oldest_gid, "oldest_s": round(prepared.oldest_s, 3)}
-    return {"prepared": shown | {"held_bytes": _held_bytes(slot, source.wal_lsn)}}
-
-
-def _kafka_json(published: Published) -> dict[str, Any]:
-    cut = published.cut
-    if cut is None:
-        return {"cut": None}
-    shown = {"id": cut.cut_id, "lsn": format_lsn(cut.end_lsn), "complete": cut.complete}
-    return {"cut": shown | {"reached_at": cut.reached_at.isoformat()}}
-
-
-def _producer_json(published: Published) -> dict[str, Any]:
-    left_out = [
-        {
-            "table": left.table,
-            "state": left.state,
-            "since_lsn": left.since_lsn and format_lsn(left.since_lsn),
-            "why": left.why,
-        }
-        for left in published.left_out
-    ]
-    return {"state": published.state, "left_out": left_out, "copying": [asdict(copy) for copy in published.copying]}
-
-
-def _lake_json(lake: Lake) -> dict[str, Any]:
-    cut = lake.cut
-    shown = cut and {
-        "id": cut.cut_id,
-        "sequence": cut.sequence,
-        "lsn": format_lsn(cut.end_lsn),
-        "commit_time": cut.commit_time.isoformat() if cut.commit_time else None,
-        "written_at": cut.written_at.isoformat(),
-    }
-    tables = [_table_json(table) for table in lake.tables]
-    return {"exists": lake.exists, "pipeline": lake.pipeline, "cut": shown, "tables": tables}
-
-
-def _table_json(table: TableState) -> dict[str, Any]:
-    since = None if table.since_lsn is None else format_lsn(table.since_lsn)
-    return {"table": table.table, "state": table.state, "since_lsn": since, "why": table.why}
-
-
-def _lag_json(lag: Lag) -> dict[str, Any]:
-    return {"bytes": lag.wal_bytes, "s": None if lag.seconds is None else round(lag.seconds, 3)}

@@ -9,9 +9,10 @@ from rich.live import Live
 
 from walbridge.schemas.errors import EXIT_OPERATOR
 from walbridge.schemas.settings import Settings
+from walbridge.status.json_object import as_json
 from walbridge.status.pipeline_status import PipelineStatus
 from walbridge.status.read_status import read_status
-from walbridge.status.show import as_json, as_table, as_text
+from walbridge.status.show import as_table, as_text
 
 
 def status(settings: Settings, *, watch: bool, interval_s: float, as_json_lines: bool) -> int:

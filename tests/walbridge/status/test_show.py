@@ -1,7 +1,6 @@
 """What status prints: every section, also of peers that are away; nothing that has to be guessed."""
 
 import io
-import json
 from dataclasses import replace
 
 import pytest
@@ -10,6 +9,7 @@ from rich.text import Text
 
 from tests.walbridge.status.test_pipeline_status import AWAY, status
 from walbridge.producer.postgres.slots.slot_row import Prepared, Slot, Source
+from walbridge.status.json_object import as_json
 from walbridge.status.pipeline_status import (
     UNKNOWN,
     Copying,
@@ -21,7 +21,7 @@ from walbridge.status.pipeline_status import (
     TableState,
 )
 from walbridge.status.read_status import without_forgotten
-from walbridge.status.show import TABLES_SHOWN_MAX, as_json, as_table, as_text
+from walbridge.status.show import TABLES_SHOWN_MAX, as_table, as_text
 
 SLOT = Slot(
     active_pid=42, wal_status="reserved", retained_bytes=12_345, safe_wal_size_bytes=None, confirmed_flush_lsn=1
@@ -153,21 +153,6 @@ def test_lake_that_was_not_asked_is_no_alarm() -> None:
 
     assert as_text(there).splitlines()[-1] == "in the lake  not looked at: deltalake is not installed here"
     assert red_rows(there) == []
-
-
-def test_json_has_every_section_whoever_is_away() -> None:
-    whole = as_json(status())
-    away = as_json(replace(status(), source=AWAY, published=AWAY, lake=AWAY))
-
-    assert whole.keys() == away.keys()
-    assert away["kafka"] == {"reachable": False, "reason": "away"}
-    assert away["lag"] == {
-        "kafka": {"bytes": None, "s": None},
-        "lake": {"bytes": None, "s": None},
-        "lake_behind_kafka_bytes": None,
-        "lake_holds_all_changes": False,
-    }
-    assert json.loads(json.dumps(whole)) == whole
 
 
 def test_tables_that_came_after_the_copy_are_named_with_since_and_why() -> None:

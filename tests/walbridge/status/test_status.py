@@ -19,8 +19,8 @@ from walbridge.schemas.position import parse_lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings
 from walbridge.status import status
+from walbridge.status.json_object import as_json
 from walbridge.status.read_status import read_status
-from walbridge.status.show import as_json
 
 SECTIONS = {"pipeline", "at", "server", "slot", "producer", "kafka", "lake", "programs", "lag"}
 

@@ -18,8 +18,9 @@ from walbridge.schemas.control.run_record import NEVER_RAN, End, How, LastWords,
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 from walbridge.status import read_status as read_status_module
+from walbridge.status.json_object import as_json
 from walbridge.status.pipeline_status import Silent
-from walbridge.status.show import as_json, as_table, as_text
+from walbridge.status.show import as_table, as_text
 from walbridge.status.words import word_lines
 
 AT = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
