@@ -73,7 +73,7 @@ def initialise(
 
     Args:
         role: its name; None for the role of the connection, or walbridge where that is an administrator's.
-        prepared: the publications, if they and the role were just made (``administrator.py``): then not told again.
+        prepared: the publications, if they and the role were just made (``administrator``): then not told again.
 
     Raises:
         OperatorError: a server does not answer or does not fit, a topic has other settings.

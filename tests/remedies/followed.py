@@ -233,18 +233,19 @@ FOLLOWED: dict[str, str] = {
     ),
     "walbridge/ddl_trigger.py:refuse_other_subscribers": "tests/walbridge/test_ddl_trigger.py::"
     "test_publication_of_all_tables_that_others_may_read_is_named_until_the_remedy_was_followed",
-    "walbridge/administrator.py:_connected": ADMINISTRATOR
+    "walbridge/administrator/connection.py:_connected": ADMINISTRATOR
     + "test_administrators_connection_that_fails_is_corrected_in_the_option",
-    "walbridge/administrator.py:_administrators": ADMINISTRATOR + "test_password_among_the_arguments_is_refused_unread",
-    "walbridge/administrator.py:_kept_password": ADMINISTRATOR
+    "walbridge/administrator/connection.py:administrators_dsn": ADMINISTRATOR
+    + "test_password_among_the_arguments_is_refused_unread",
+    "walbridge/administrator/made_role.py:_kept_password": ADMINISTRATOR
     + "test_password_file_that_holds_no_password_is_refused_until_it_does",
-    "walbridge/administrator.py:_refuse_other_database": ADMINISTRATOR
+    "walbridge/administrator/connection.py:_refuse_other_database": ADMINISTRATOR
     + "test_other_database_than_the_pipelines_is_refused",
-    "walbridge/administrator.py:_refused": ADMINISTRATOR + "test_who_may_make_no_role_is_told_who_may",
-    "walbridge/administrator.py:_role_of": ADMINISTRATOR + "test_role_is_named_in_the_dsn",
-    "walbridge/administrator.py:_ungranted": ADMINISTRATOR
+    "walbridge/administrator/connection.py:_refused": ADMINISTRATOR + "test_who_may_make_no_role_is_told_who_may",
+    "walbridge/administrator/made_role.py:role_of": ADMINISTRATOR + "test_role_is_named_in_the_dsn",
+    "walbridge/administrator/granted_rights.py:_ungranted": ADMINISTRATOR
     + "test_who_may_not_grant_changes_nothing_until_the_remedy_is_followed",
-    "walbridge/administrator.py:_write_secret": ADMINISTRATOR
+    "walbridge/administrator/made_role.py:_write_secret": ADMINISTRATOR
     + "test_file_that_cannot_be_written_leaves_the_database_as_it_was",
     "walbridge/check/source/session.py:session_findings": UNDECODABLE,
     "walbridge/consumer/client.py:topic_deleted": (

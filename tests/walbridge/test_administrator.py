@@ -14,7 +14,8 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.fix_postgres import Database
-from walbridge.administrator import _administrators, prepare
+from walbridge.administrator import prepare
+from walbridge.administrator.connection import administrators_dsn
 from walbridge.role import RDS_MEMBERSHIP
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
@@ -264,6 +265,6 @@ def test_administrator_asks_the_same_of_the_same_server_and_is_somebody_else() -
     }
     of_the_user = {"user": "walbridge", "password": "p", "sslcert": "/c", "sslkey": "/k", "application_name": "w"}
 
-    taken = conninfo_to_dict(_administrators("user=postgres require_auth=password", of_the_server | of_the_user))
+    taken = conninfo_to_dict(administrators_dsn("user=postgres require_auth=password", of_the_server | of_the_user))
 
     assert taken == of_the_server | {"user": "postgres", "require_auth": "password"}
