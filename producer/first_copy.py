@@ -93,11 +93,7 @@ def first_copy(
         )
         kill_point("copy:copying")
         with Snapshot(dsn, created.snapshot) as snapshot:
-            if catalog.published_tables(snapshot.connection, settings.postgres.publication_names) != published:
-                raise RetryableError("the publication was changed while its copy was about to begin")
-            refuse_foreign_rows(snapshot.connection, settings, published)  # as of the rows that are read
-            snapshot.lock(published)
-            _refuse_altered(snapshot, connection, published)
+            _lock_as_published(settings, snapshot, connection, published)
             writers, refused = tables.prepare_copy(published, connection, progress.tables)
             left = _left(settings, published, refused, at)
             copied = [table for table in published if table.relation_id not in left]
@@ -116,6 +112,22 @@ def first_copy(
     kill_point("copy:before-streaming")
     commit(out, finished=tuple(table.relation_id for table in published))
     kill_point("copy:streaming")
+
+
+def _lock_as_published(
+    settings: Settings, snapshot: Snapshot, connection: SqlConnection, published: list[PublishedTable]
+) -> None:
+    """Lock the tables as the snapshot shows them, until they are copied.
+
+    Raises:
+        RetryableError: they, or the publication, were changed after the snapshot.
+        OperatorError: a table has rows that are not followed.
+    """
+    if catalog.published_tables(snapshot.connection, settings.postgres.publication_names) != published:
+        raise RetryableError("the publication was changed while its copy was about to begin")
+    refuse_foreign_rows(snapshot.connection, settings, published)  # as of the rows that are read
+    snapshot.lock(published)
+    _refuse_altered(snapshot, connection, published)
 
 
 def _remember(out: OpenBatch, baseline: Baseline, facts: StreamFacts, partitions: int) -> None:

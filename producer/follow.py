@@ -73,10 +73,7 @@ def follow_once(
     if settings.postgres.failover and found is not None and not found.failover:
         _keep_at_standbys(source, progress.slot)
     parts.tables.forget_session(connection)
-    found_ddl = ddl_publication(connection)
-    told = parts.tables.ddl_sessions.begin(
-        found_ddl, progress.floor, is_as_before=progress.options.get(DDL_OPTION) == str(found_ddl)
-    )
+    told = _ddl_publication_of_session(connection, parts, progress)
     parts.tables.versions.read()
     spool.clear()
     watch = _opened_watch(settings, connection, parts)
@@ -91,21 +88,31 @@ def follow_once(
         telling = {} if told is None else {"ddl_publication": DDL_PUBLICATION}
         log.info("streaming", floor=format_lsn(progress.floor), done=format_lsn(progress.done), **telling)
         metrics.watch_stream(stream, parts.out)
-        folder, workers = str(spool_parent(settings)), settings.producer.copy_workers
+        of_session = SessionParts(settings, stream, parts.tables, parts.out, watch, spool, server.version)
+        metrics.watch_pending(of_session.pending)
         with (
             waits.keeping_alive(stream),
             naming_unreadable(connection, settings),
-            CopyReader(dsn_of(settings), postgres.publication_names, folder, workers) as reader,
-            TableRequests(settings, read_until(progress) or 0) as requests,
+            _copying(of_session, metrics),
+            _noting_lost(parts),
         ):
-            of_session = SessionParts(settings, stream, parts.tables, parts.out, watch, spool, server.version)
-            copies = of_session.copy_with(reader, requests)
-            metrics.watch_pending(of_session.pending)
-            metrics.watch_copies(lambda: copies.progress.standings)
-            with _noting_lost(parts):
-                if watch.drops_before_stream:
-                    of_session.cuts.drop_unasked()
-                Session(of_session).run(lambda: _should_stop(source, waits))
+            if watch.drops_before_stream:
+                of_session.cuts.drop_unasked()
+            Session(of_session).run(lambda: _should_stop(source, waits))
+
+
+@contextmanager
+def _copying(of_session: SessionParts, metrics: ProducerMetrics) -> Iterator[None]:
+    """A block in which tables are copied beside the stream, and requests for copies are read."""
+    settings, progress = of_session.settings, of_session.out.tracker.progress
+    folder, workers = str(spool_parent(settings)), settings.producer.copy_workers
+    with (
+        CopyReader(dsn_of(settings), settings.postgres.publication_names, folder, workers) as reader,
+        TableRequests(settings, read_until(progress) or 0) as requests,
+    ):
+        copies = of_session.copy_with(reader, requests)
+        metrics.watch_copies(lambda: copies.progress.standings)
+        yield
 
 
 @contextmanager
@@ -130,6 +137,13 @@ def _settings_of_session(settings: Settings, connection: SqlConnection, parts: P
     if awaited := parts.tables.awaited_publications:
         log.info("other publications are named, and followed soon", publications=list(awaited))
     return settings
+
+
+def _ddl_publication_of_session(connection: SqlConnection, parts: Parts, progress: Progress) -> int | None:
+    """The publication that tells DDL, if this session asks for it."""
+    found = ddl_publication(connection)
+    is_as_before = progress.options.get(DDL_OPTION) == str(found)
+    return parts.tables.ddl_sessions.begin(found, progress.floor, is_as_before=is_as_before)
 
 
 def _opened_watch(settings: Settings, connection: SqlConnection, parts: Parts) -> SourceWatch:

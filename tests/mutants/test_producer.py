@@ -104,12 +104,12 @@ NOTICED = {
         test_first_copy.test_table_that_was_truncated_or_altered_between_snapshot_and_lock_is_not_copied,
     ),
     "the copy does not ask whether a table was altered": Noticed(
-        Mutant(first_copy.first_copy, "_refuse_altered(snapshot, connection, published)", "pass"),
+        Mutant(first_copy._lock_as_published, "_refuse_altered(snapshot, connection, published)", "pass"),
         test_first_copy.test_table_that_was_truncated_or_altered_between_snapshot_and_lock_is_not_copied,
     ),
     "the copy begins though the publication changed": Noticed(
         Mutant(
-            first_copy.first_copy,
+            first_copy._lock_as_published,
             "publication_names) != published",
             "publication_names) is None",
         ),
