@@ -96,15 +96,22 @@ def initialise(
         made = retry_at_start(lambda: reserve_slot(settings), timeout_s)
         found = "created; it keeps WAL until walbridge produce runs" if made else "exists"
         say(f"slot {settings.postgres.slot}: {found}")
-        printed = ""
         if prepared is None:
-            role = role or (DEFAULT_ROLE if catalog.may_make_roles(connection) else connection.info.user)
-            if catalog.role_exists(connection, role):
-                say(f"role {role}: exists; walbridge check says which rights it lacks")
-            else:
-                printed = role_sql(connection.info.dbname, role, [(table.namespace, table.name) for table in tables])
-        user = role or connection.info.user
-    return Initialised(prepared or publications, counts, settings.postgres.slot, made, user, printed)
+            role, printed = _role_to_make(connection, role, tables, say)
+        else:
+            role, printed = role or connection.info.user, ""
+    return Initialised(prepared or publications, counts, settings.postgres.slot, made, role, printed)
+
+
+def _role_to_make(
+    connection: psycopg.Connection[Any], role: str | None, tables: Sequence[PublishedTable], say: Callable[[str], None]
+) -> tuple[str, str]:
+    """The role's name, and the SQL that makes it; none where it exists."""
+    named = role or (DEFAULT_ROLE if catalog.may_make_roles(connection) else connection.info.user)
+    if catalog.role_exists(connection, named):
+        say(f"role {named}: exists; walbridge check says which rights it lacks")
+        return named, ""
+    return named, role_sql(connection.info.dbname, named, [(table.namespace, table.name) for table in tables])
 
 
 def _ensure_status_topic(settings: Settings, say: Callable[[str], None]) -> dict[str, int]:

@@ -37,6 +37,7 @@ from walbridge.producer.session.transactions.session_relations import SessionRel
 from walbridge.producer.session.transactions.transaction import TransactionTracker
 from walbridge.producer.session.transactions.transaction_boundaries import TransactionBoundaries
 from walbridge.producer.session.transactions.transaction_spool import Spool
+from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 
@@ -54,6 +55,18 @@ class _TablesAtCut:
 
     def drop(self, relation_id: int) -> None:
         self.trouble.drop(relation_id)
+
+
+def _transactions_behind(progress: Progress, settings: Settings) -> TransactionTracker:
+    """Those that the stream brings behind what is published."""
+    return TransactionTracker(
+        progress.done,
+        progress.split,
+        XLOG_DATA_HEADER_BYTES,
+        with_sequence=settings.topics.source_sequence,
+        with_transaction=settings.topics.transaction_block,
+        counts_events=settings.topics.transaction_topic,
+    )
 
 
 class SessionParts:
@@ -77,14 +90,7 @@ class SessionParts:
         self.settings, self.stream, self.tables, self.out = settings, stream, tables, out
         self._watch, self._spool = watch, spool
         self.decoders = decoders_for(progress.options)
-        self.transactions = TransactionTracker(
-            progress.done,
-            progress.split,
-            XLOG_DATA_HEADER_BYTES,
-            with_sequence=settings.topics.source_sequence,
-            with_transaction=settings.topics.transaction_block,
-            counts_events=settings.topics.transaction_topic,
-        )
+        self.transactions = _transactions_behind(progress, settings)
         self.fast_path = FastPath(out, self.transactions)
         tables.writers.label_texts.first_use = self._first_use
         self.followed = FollowedTables(tables, self.fast_path, self.transactions, progress.relation_ids)
@@ -112,15 +118,7 @@ class SessionParts:
         self.changes.trouble = self._trouble
         self.ddl = DdlRows(out, tables, watch, relations, left_out, self._trouble)
         at_cut = _TablesAtCut(RenamedTables(tables, out, watch, self.fast_path), self._trouble)
-        self.cuts = CutMaker(
-            limits.idle_cut_interval_ms,
-            stream,
-            tables,
-            out,
-            watch,
-            self.pending,
-            at_cut,
-        )
+        self.cuts = CutMaker(limits.idle_cut_interval_ms, stream, tables, out, watch, self.pending, at_cut)
         self.messages = LogicalMessages(settings, tables, out)
         self.boundaries = TransactionBoundaries(settings, tables)
         self.ends = BatchEnds(out, self.cuts, self.transactions, self.boundaries, self._trouble.before_split_at)

@@ -133,4 +133,5 @@ def _unlike_settings(name: str, settings: Settings, tables: Sequence[PublishedTa
 
 
 def count_of_tables(count: int) -> str:
+    """``1 table``, ``14 tables``."""
     return "1 table" if count == 1 else f"{count} tables"
