@@ -32,7 +32,7 @@ from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, connect_walsender
 from walbridge.producer.postgres.copy_workers.pool import Answered, CopyWorkers, worker_count
 from walbridge.producer.postgres.copy_workers.protocol import Beginning, PieceWanted
-from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.facts import CreatedSlot, PublishedTable
 from walbridge.producer.postgres.interruptible import connecting
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.table_reads.pieces import Piece, pieces_of
@@ -75,24 +75,10 @@ def first_copy(
     Args:
         check_stop: called where stopping loses nothing but the copy; raises to stop.
     """
-    dsn = settings.postgres.dsn.get_secret_value()
     published = fit_tables(settings, connection, tables, progress)
-    kill_point("copy:before-creating")
-    out.publish_progress(replace(progress, state="creating"))
-    kill_point("copy:creating")
-    slot.drop(connection, settings.postgres.slot)
-    kill_point("copy:slot-dropped")
-    walsender = connecting(lambda: connect_walsender(dsn, "walbridge slot"), lambda late: late.finish(), check_stop)
-    try:
-        kinds = {"two_phase": settings.postgres.two_phase, "failover": settings.postgres.failover}
-        created = slot.create(walsender, settings.postgres.slot, report_waiting, check_stop, **kinds)
-        kill_point("copy:slot-created")
+    with _new_slot(settings, connection, progress, out, check_stop) as created:
         at = created.consistent_point
-        out.publish_progress(
-            replace(progress, state="copying", consistent_point=at, cut_id=0, end_lsn=at, done=at, floor=at)
-        )
-        kill_point("copy:copying")
-        with Snapshot(dsn, created.snapshot) as snapshot:
+        with Snapshot(settings.postgres.dsn.get_secret_value(), created.snapshot) as snapshot:
             _lock_as_published(settings, snapshot, connection, published)
             writers, refused = tables.prepare_copy(published, connection, progress.tables)
             left = _left(settings, published, refused, at)
@@ -106,12 +92,36 @@ def first_copy(
             log.info("copy begins", tables=len(copied), consistent_point=format_lsn(at))
             _Tables(settings, snapshot, at, out, check_stop).copy(copied, writers)
             snapshot.refuse_lost()  # every lock was held to the end
-    finally:
-        walsender.finish()
     out.open()
     kill_point("copy:before-streaming")
     commit(out, finished=tuple(table.relation_id for table in published))
     kill_point("copy:streaming")
+
+
+@contextlib.contextmanager
+def _new_slot(
+    settings: Settings, connection: SqlConnection, progress: Progress, out: OpenBatch, check_stop: Callable[[], None]
+) -> Iterator[CreatedSlot]:
+    """Steps 1 to 3. The block has the slot's snapshot, which ends with the connection that made it."""
+    kill_point("copy:before-creating")
+    out.publish_progress(replace(progress, state="creating"))
+    kill_point("copy:creating")
+    slot.drop(connection, settings.postgres.slot)
+    kill_point("copy:slot-dropped")
+    dsn = settings.postgres.dsn.get_secret_value()
+    walsender = connecting(lambda: connect_walsender(dsn, "walbridge slot"), lambda late: late.finish(), check_stop)
+    try:
+        kinds = {"two_phase": settings.postgres.two_phase, "failover": settings.postgres.failover}
+        created = slot.create(walsender, settings.postgres.slot, report_waiting, check_stop, **kinds)
+        kill_point("copy:slot-created")
+        at = created.consistent_point
+        out.publish_progress(
+            replace(progress, state="copying", consistent_point=at, cut_id=0, end_lsn=at, done=at, floor=at)
+        )
+        kill_point("copy:copying")
+        yield created
+    finally:
+        walsender.finish()
 
 
 def _lock_as_published(
