@@ -1,8 +1,8 @@
 """Changes of the open transaction: into the open batch, each with its ordinal.
 
 In: changes, and the transaction that they are of. Out: records of their tables; barriers where a version begins and
-where a TRUNCATE empties a table (``plan/segments.py`` of the job ends a segment there). A relation version that has
-begun is told to the fast path, unless the table is being copied: then each change is shown to its copy.
+where a TRUNCATE empties a table (``plan/segments/table_walk.py`` of the job ends a segment there). A relation version
+that has begun is told to the fast path, unless the table is being copied: then each change is shown to its copy.
 """
 
 from collections.abc import Callable

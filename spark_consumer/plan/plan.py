@@ -3,7 +3,7 @@
 In: cuts whose chain is unbroken; the tables' heads and pending copies, as the newest row of ``_cuts``
 has them. Out: a ``Plan``, the unit of idempotence. Pure: no Spark, no clock.
 
-Barriers split a table's events into segments (``segments.py``); a fold never crosses one. A segment's
+Barriers split a table's events into segments (``segments/table_walk.py``); a fold never crosses one. A segment's
 events are those with start <= position < end. Where a copy beside the stream ends in the plan, its
 records are read from where it began, so they were in the cuts of earlier plans; records of a table
 that has no part in the plan are not read.
