@@ -318,8 +318,8 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/walbridge/test_drop.py::test_slot_that_is_in_use_or_not_ours_stays_until_the_remedy_was_followed": (
         "producer/postgres/slots/slot.py:drop",
-        "walbridge/drop/verb.py:_idle_slot",
-        "walbridge/drop/verb.py:_refuse_others",
+        "walbridge/drop/left_behind.py:idle_slot",
+        "walbridge/drop/left_behind.py:refuse_others",
     ),
     "tests/walbridge/test_tail.py::test_logical_messages_are_shown_by_prefix_and_content": (
         "walbridge/tail.py:_events",

@@ -105,7 +105,7 @@ def test_slot_alone_goes_when_asked(settings: Settings, database: Database, kafk
 def test_without_kafka_the_slot_goes_and_what_stays_is_said(
     settings: Settings, database: Database, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("walbridge.drop.verb.ANSWER_S", 1.0)
+    monkeypatch.setattr("walbridge.drop.left_behind.ANSWER_S", 1.0)
     away = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})})
 
     code, said = dropped(away)
@@ -129,7 +129,7 @@ def test_mistake_in_the_settings_is_no_broker_that_is_away(
 def test_server_that_leaves_while_it_is_asked_is_told_as_such(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("walbridge.drop.verb._RETAINED", "SELECT pg_terminate_backend(pg_backend_pid()), %s")
+    monkeypatch.setattr("walbridge.drop.left_behind._RETAINED", "SELECT pg_terminate_backend(pg_backend_pid()), %s")
 
     with pytest.raises(RetryableError, match="terminating connection"):
         dropped(settings)
@@ -166,7 +166,7 @@ def test_slot_of_another_plugin_is_left_alone(settings: Settings, database: Data
 def test_slot_that_is_in_use_or_not_ours_stays_until_the_remedy_was_followed(
     settings: Settings, database: Database, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("walbridge.drop.verb.LEAVE_S", 0.1)
+    monkeypatch.setattr("walbridge.drop.left_behind.LEAVE_S", 0.1)
     name, other = settings.postgres.slot, f"{settings.postgres.slot}_other"
     database.execute(f"SELECT pg_create_logical_replication_slot('{other}', 'test_decoding')")
     try:
