@@ -1,7 +1,8 @@
 """The lake's side: the newest published cut, and every table's rows at that cut's version.
 
-In: the lake's path. Out: ``PublishedCut``, fingerprints, rows. Read with delta-rs in record
-batches, so memory is bounded by a batch, and Spark has no part in judging its own work.
+In: the lake's path. Out: ``PublishedCut``, fingerprints, rows. Read with delta-rs in record batches, so memory is
+bounded by a batch. Neither Spark nor the reader of ``walbridge.lake`` has a part in it, also where they would say the
+same: nobody judges his own work.
 """
 
 import dataclasses
@@ -41,7 +42,7 @@ _READABLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class LakeTable:
+class TableAtCut:
     """A table as a published cut names it. ``version`` is the Delta version."""
 
     relation_id: int
@@ -64,9 +65,9 @@ class PublishedCut:
 
     sequence: int
     end_lsn: int
-    tables: tuple[LakeTable, ...]
+    tables: tuple[TableAtCut, ...]
 
-    def table(self, relation_id: int, namespace: str, name: str) -> LakeTable | None:
+    def table(self, relation_id: int, namespace: str, name: str) -> TableAtCut | None:
         """That of a relation, whatever it was called then; else one of that name, which may be gone in the source."""
         named = [table for table in self.tables if (table.namespace, table.name) == (namespace, name)]
         return next((table for table in self.tables if table.relation_id == relation_id), named[-1] if named else None)
@@ -115,7 +116,7 @@ class Lake:
             span *= 4
             first -= span
 
-    def table(self, table: LakeTable) -> "TableReader":
+    def table(self, table: TableAtCut) -> "TableReader":
         """Open a table at its version.
 
         Raises:
@@ -245,10 +246,9 @@ def _newest_published(manifest: DeltaTable, first_sequence: int) -> tuple[str, P
     rows = pa.RecordBatchReader.from_stream(stream).read_all().to_pylist()
     if not rows:
         return None
-    fields = [field.name for field in dataclasses.fields(LakeTable)]
-    tables = tuple(
-        LakeTable(**{name: table[name] for name in fields}) for table in rows[0]["tables"] if table["state"] != _DROPPED
-    )
+    fields = [field.name for field in dataclasses.fields(TableAtCut)]
+    there = [table for table in rows[0]["tables"] if table["state"] != _DROPPED]
+    tables = tuple(TableAtCut(**{name: table[name] for name in fields}) for table in there)
     return rows[0]["pipeline"], PublishedCut(rows[0]["sequence"], rows[0]["end_lsn"], tables)
 
 

@@ -20,7 +20,7 @@ from walbridge.verify.comparison.differences import Differences, differences
 from walbridge.verify.comparison.fingerprint import bucket_digits
 from walbridge.verify.comparison.verdict import Verdict
 from walbridge.verify.errors import NotInLake, NotPublished
-from walbridge.verify.lake import Lake, LakeTable, PublishedCut
+from walbridge.verify.lake import Lake, PublishedCut, TableAtCut
 from walbridge.verify.report import ARCHIVE, NOT_VISIBLE, TableResult, as_text, readable_key
 from walbridge.verify.report import as_json as as_json_text
 from walbridge.verify.source import Source, SourceTable, current_lsn, snapshot
@@ -143,7 +143,7 @@ def _one_round(
             comparison.verdict.add_round(*_found(now, lake, table, head, comparison), is_visible=shows_all)
 
 
-def _state(head: LakeTable | None) -> str:
+def _state(head: TableAtCut | None) -> str:
     if head is None:
         return "no longer in the lake"
     is_told = head.since is not None and head.state not in ("current", ARCHIVE)
@@ -151,7 +151,7 @@ def _state(head: LakeTable | None) -> str:
 
 
 def _found(
-    now: Source, lake: Lake, table: SourceTable, head: LakeTable, comparison: _TableComparison
+    now: Source, lake: Lake, table: SourceTable, head: TableAtCut, comparison: _TableComparison
 ) -> tuple[Differences, bool]:
     """Differences between one snapshot and one version, by buckets first, and whether that is all."""
     reader = lake.table(head)
@@ -168,7 +168,7 @@ def _found(
     return differences(now.rows(table, digits, buckets), lake_rows), whole
 
 
-def _name_notes(table: SourceTable, head: LakeTable) -> list[str]:
+def _name_notes(table: SourceTable, head: TableAtCut) -> list[str]:
     """A note where the lake has another name: it may be up to ten seconds older than the cut."""
     return [] if head.qualified_name == table.qualified_name else [f"called {head.qualified_name} in the lake"]
 
