@@ -73,10 +73,8 @@ def compare_topics(settings: Settings, tables: Tables, progress: Progress, topic
     tables.registry.compare(kept)
 
 
-def unfit_of(
-    settings: Settings, connection: SqlConnection, followed: Container[int], doubted: Container[int]
-) -> dict[int, OperatorError]:
-    """Followed tables that are in no doubt yet, and whose changes would come in parts.
+def unfit_of(settings: Settings, connection: SqlConnection, relation_ids: Container[int]) -> dict[int, OperatorError]:
+    """Those of these tables whose changes would come in parts.
 
     Raises:
         OperatorError, RetryableError: the server refuses, or is away.
@@ -86,5 +84,4 @@ def unfit_of(
         # The stream would fail on the same faults, but later and with a less helpful message.
         log.warning("a published table is being altered: types and replica identities are not checked")
         return {}
-    undoubted = [each for each in published if each.relation_id in followed and each.relation_id not in doubted]
-    return unfit_tables(connection, settings, undoubted)
+    return unfit_tables(connection, settings, [each for each in published if each.relation_id in relation_ids])

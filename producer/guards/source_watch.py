@@ -88,7 +88,8 @@ class SourceWatch:
         compare_topics(self._settings, self._tables, progress, self.topics)
         compare_origin(self._connection, self._settings, self._tables, self._tracker, self.doubts)
         self.look()
-        self.doubts.add(unfit_of(self._settings, self._connection, progress.relation_ids, self.doubts))
+        undoubted = {*progress.relation_ids}.difference(self.doubts.reasons)
+        self.doubts.add(unfit_of(self._settings, self._connection, undoubted))
 
     def look_if_due(self) -> None:
         """Look again, if that was a while ago."""

@@ -155,6 +155,7 @@ class TopicWatch:
             for record in self._tables.versions.newest(progress.tables)
             if record.table.key_columns and record.partition_count != self._partitions
         }
+        followed = {*progress.relation_ids}
         left = {each: table for each, table in progress.tables.items() if table.state in (STALE, QUARANTINED)}
         # A table that waits for its copy gives the topic up now; one that is followed, in the cut that leaves it.
         self._tracker.remember_tables(
@@ -166,7 +167,7 @@ class TopicWatch:
         reasons = {
             each: partitions_set(record.table.qualified_name, record.topic, record.partition_count, self._partitions)
             for each, record in concerned.items()
-            if each in progress.relation_ids
+            if each in followed
         }
         self._doubts.add(reasons, {PARTITIONS_OPTION: now})
 

@@ -8,6 +8,8 @@ so a difference stops the start.
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from typing import Any
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -45,7 +47,7 @@ class TopicAdmin:
     """Creates and checks topics.
 
     Args:
-        alters: topics that take too small records are to take larger ones.
+        alters: topics that take too small records are to take larger ones; else each is asked for once.
 
     Raises:
         OperatorError: [kafka.client] has a property that librdkafka does not take.
@@ -54,6 +56,7 @@ class TopicAdmin:
     def __init__(self, settings: Settings, *, alters: bool = True) -> None:
         self._settings, self._alters = settings, alters
         self._admin = admin_client(settings, self._hear)
+        self._answers: dict[str, Future[Any]] = {}
         self._heard: deque[KafkaError] = deque(maxlen=1)
 
     def partition_counts(self) -> dict[str, int]:
@@ -194,13 +197,10 @@ class TopicAdmin:
     ) -> Iterator[OperatorError]:
         """``small`` is filled with topics that take too small records, and what they have to take; ``slow`` with those
         whose segments are compacted too late, and how old these may get."""
-        if not specs:
-            return
-        resources = {spec.name: ConfigResource(ResourceType.TOPIC, spec.name) for spec in specs}
-        futures = self._admin.describe_configs(list(resources.values()), request_timeout=REQUEST_TIMEOUT_S)
+        answers = self._ask_settings([spec.name for spec in specs])
         for spec in specs:
             try:
-                found = futures[resources[spec.name]].result()
+                found = answers[spec.name].result()
             except KafkaException as error:
                 raise not_described(f"settings of topic {spec.name} cannot be read", error.args[0]) from None
             for name, value in spec.config.items():
@@ -213,6 +213,15 @@ class TopicAdmin:
                 else:
                     what = f"topic {spec.name} has {name}={found[name].value}, walbridge made it with {value}"
                     yield OperatorError(what, remedy=f"{self._by_hand(spec.name, name, value)}; or mend [topics]")
+
+    def _ask_settings(self, names: Iterable[str]) -> dict[str, Future[Any]]:
+        asked = [ConfigResource(ResourceType.TOPIC, name) for name in names if name not in self._answers]
+        if not asked:
+            return self._answers
+        futures = self._admin.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S)
+        answers = self._answers | {resource.name: future for resource, future in futures.items()}
+        self._answers = {} if self._alters else answers  # brokers take long for the settings of hundreds
+        return answers
 
     def _by_hand(self, topic: str, name: str, value: str) -> str:
         servers = self._settings.kafka.bootstrap_servers

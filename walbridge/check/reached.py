@@ -32,6 +32,7 @@ class Reached:
     tables: list[PublishedTable] = field(default_factory=list)
     is_locked: bool = False
     """Whether a published table is being altered, so that the published tables cannot be listed."""
+    admin: TopicAdmin | None = None
     counts: dict[str, int] | None = None
     progress: Progress | None = None
     relations: list[RelationRecord] = field(default_factory=list)
@@ -41,6 +42,12 @@ class Reached:
         """For checks that are made only where Postgres answered."""
         assert self.connection is not None
         return self.connection
+
+    @property
+    def topics(self) -> TopicAdmin:
+        """For checks that are made only where Kafka answered: what one of them has asked, the next need not ask."""
+        assert self.admin is not None
+        return self.admin
 
     @property
     def streams(self) -> Progress | None:
@@ -72,8 +79,8 @@ def reach_postgres(reached: Reached) -> Iterator[Finding]:
 def reach_kafka(reached: Reached) -> Iterator[Finding]:
     """The topics, progress and relation versions."""
     settings = reached.settings
-    admin = TopicAdmin(settings)
-    counts = retry_at_start(admin.partition_counts, ANSWER_S)
+    reached.admin = TopicAdmin(settings, alters=False)
+    counts = retry_at_start(reached.admin.partition_counts, ANSWER_S)
     reached.progress = newest_progress(settings, counts)
     reached.relations = relations(settings, counts)
     reached.counts = counts  # last: without all three answers the slot would seem to be nobody's

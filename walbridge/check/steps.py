@@ -70,7 +70,7 @@ def _session(reached: Reached) -> Iterator[Finding]:
         return iter(())
     if (source.system_id, source.database) != (progress.system_id, progress.database):
         return iter(())  # its relation ids are others' here; the slot's guards say so
-    return session_findings(reached.settings, reached.connected, source, progress, lambda: _is_copy_asked(reached))
+    return session_findings(reached, source, progress, lambda: _is_copy_asked(reached))
 
 
 def _tables(reached: Reached) -> Iterator[Finding]:
@@ -119,7 +119,7 @@ def _broker(reached: Reached) -> Iterator[Finding]:
 
 def _topics(reached: Reached) -> Iterator[Finding]:
     counts = reached.counts or {}
-    yield from topics.topic_findings(reached.settings, counts, reached.relations, reached.progress)
+    yield from topics.topic_findings(reached.settings, reached.topics, counts, reached.relations, reached.progress)
     yield from topics.left_out_findings(reached.progress, reached.relations)
 
 

@@ -144,7 +144,11 @@ def left_out_findings(progress: Progress | None, known: Iterable[RelationRecord]
 
 
 def topic_findings(
-    settings: Settings, counts: Mapping[str, int], relations: Iterable[RelationRecord], progress: Progress | None
+    settings: Settings,
+    admin: TopicAdmin,
+    counts: Mapping[str, int],
+    relations: Iterable[RelationRecord],
+    progress: Progress | None,
 ) -> Iterator[Finding]:
     """Control topics, then those of the tables that are followed, as the metadata names them."""
     newest = {record.table.relation_id: record for record in relations}
@@ -161,7 +165,7 @@ def topic_findings(
     told = transaction_topic(settings.name)  # where it is gone, it is made again
     own = [data_topic_spec(settings, told, has_key=False)] if settings.topics.transaction_topic else []
     there = [spec for spec in (*specs, *own) if spec.name in counts]
-    faults = [refused(TOPICS, fault) for fault in TopicAdmin(settings, alters=False).faults(there)]
+    faults = [refused(TOPICS, fault) for fault in admin.faults(there)]
     yield from faults
     if lost := sorted(gone - tables.keys()):
         yield from (refused(TOPICS, topic_gone(topic)) for topic in lost)
@@ -172,14 +176,14 @@ def topic_findings(
             return  # for the other one, too
     elif not faults:
         yield ok(TOPICS, f"{len(there)} topics have the settings that they must have")
-    yield from _status_findings(settings, counts)
+    yield from _status_findings(settings, admin, counts)
 
 
-def _status_findings(settings: Settings, counts: Mapping[str, int]) -> Iterator[Finding]:
+def _status_findings(settings: Settings, admin: TopicAdmin, counts: Mapping[str, int]) -> Iterator[Finding]:
     """The status topic. The pipeline works without it: only ``walbridge status`` reads it."""
     spec = status_topic_spec(settings)
     if spec.name in counts:
-        faults = (refused(TOPICS, fault) for fault in TopicAdmin(settings, alters=False).faults([spec]))
+        faults = (refused(TOPICS, fault) for fault in admin.faults([spec]))
     else:
         faults = (each for each in _creatable(settings, [spec]) if each.severity is Severity.ERROR)
     for each in faults:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import ConfigResource
 
 from walbridge.producer.kafka import control_topics, partition_log
 from walbridge.producer.kafka.client_config import client_config
@@ -269,3 +271,22 @@ def test_broker_that_is_not_trusted_is_told_as_such_with_whatever_code_the_clien
         admin.partition_counts_of(["p.cuts"])
 
     assert type(raised.value) is kind
+
+
+@pytest.mark.parametrize(("alters", "times"), [(False, 1), (True, 2)])
+def test_settings_of_a_topic_are_asked_for_once_by_a_look_that_alters_nothing(alters: bool, times: int) -> None:
+    """Whoever alters some of them compares them with what they are by then."""
+    asked: list[str] = []
+    found: Future[dict[str, Any]] = Future()
+    found.set_result({})
+
+    def described(resources: list[ConfigResource], **_: object) -> dict[ConfigResource, Future[dict[str, Any]]]:
+        asked.extend(each.name for each in resources)
+        return dict.fromkeys(resources, found)
+
+    admin = TopicAdmin(settings(), alters=alters)
+    admin._admin = cast("Any", SimpleNamespace(describe_configs=described))
+    for _ in range(2):
+        admin.check([SPEC, TopicSpec("p.other", 1, {})])
+
+    assert asked == ["p.cuts", "p.other"] * times

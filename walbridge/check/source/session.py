@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 
 from walbridge.check.finding import Finding, ok, refused, warning
+from walbridge.check.reached import Reached
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.troubles import after_trouble
 from walbridge.producer.errors.tables import TableRewritten
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import Publisher
-from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.named_publications import settings_of_session
 from walbridge.producer.postgres.catalog import table_names
 from walbridge.producer.postgres.connection import SqlConnection
@@ -43,11 +43,7 @@ class _Unwritten(MetadataWriter):
 
 
 def session_findings(
-    settings: Settings,
-    connection: SqlConnection,
-    server: ServerIdentity,
-    progress: Progress,
-    is_copy_asked: Callable[[], bool] = lambda: False,
+    reached: Reached, server: ServerIdentity, progress: Progress, is_copy_asked: Callable[[], bool] = lambda: False
 ) -> Iterator[Finding]:
     """Would it stream, and which tables would it not call current?
 
@@ -57,8 +53,8 @@ def session_findings(
     if (what := why_lost(progress)) is not None:
         yield lost_finding(SESSION, StreamLost(what), is_copy_asked=is_copy_asked())
         return
+    settings, connection, admin = reached.settings, reached.connected, reached.topics
     cache, end = known_relations(settings, progress)
-    admin = TopicAdmin(settings, alters=False)
     tables = Tables(
         settings,
         connection,
