@@ -23,7 +23,7 @@ from walbridge.runtime.monitoring.http_endpoint import HttpEndpoint
 from walbridge.runtime.reports.crash_report import report_bug
 from walbridge.runtime.reports.run_report import RunReport
 from walbridge.runtime.stop_signals import handled_signals
-from walbridge.runtime.streams import tolerate_stderr_errors
+from walbridge.runtime.streams import hold_streams
 from walbridge.schemas.control.run_record import PRODUCER
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.errors import report as say
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--log-level", default="info", choices=LEVELS)
     parser.add_argument("--log-format", default="auto", choices=FORMATS)
     arguments = parser.parse_args(argv)
-    tolerate_stderr_errors()
+    hold_streams()
     configure_logs(arguments.log_level, arguments.log_format)
     stop = StopRequest()
     for each in handled_signals():

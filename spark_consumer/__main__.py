@@ -21,7 +21,7 @@ from walbridge.runtime.monitoring.http_endpoint import HttpEndpoint
 from walbridge.runtime.reports.crash_report import report_bug
 from walbridge.runtime.reports.run_report import RunReport
 from walbridge.runtime.stop_signals import handled_signals, install_empty_handlers, set_on_stop_signals
-from walbridge.runtime.streams import tolerate_stderr_errors
+from walbridge.runtime.streams import hold_streams
 from walbridge.schemas.control.run_record import JOB
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.errors import report as say
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; returns the exit code."""
     options = _options(arguments)
     silence_py4j()
-    tolerate_stderr_errors()
+    hold_streams()
     configure_logs("info", options.log_format)
     try:
         _run(load_settings(options.config, secrets=("spark",)), once=options.once)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from walbridge.extras import MissingPackage, missing_package
 from walbridge.runtime.reports.crash_report import report_bug
-from walbridge.runtime.streams import EXIT_UNREAD, nobody_reads, refused_print, tolerate_stderr_errors
+from walbridge.runtime.streams import EXIT_UNREAD, hold_streams, nobody_reads, refused_print
 from walbridge.schemas.errors import OperatorError, RetryableError, back_again, report
 
 EXIT_CTRL_C = 130
@@ -17,7 +17,7 @@ EXIT_CTRL_C = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; its exit code."""
-    tolerate_stderr_errors()
+    hold_streams()
     try:
         from walbridge.cli import app  # what takes longest until a verb begins: Ctrl-C is told nothing there either
 

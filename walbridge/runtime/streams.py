@@ -1,7 +1,7 @@
 """stdout and stderr of a program or verb, which may be closed, on a full disk, or of an encoding with few characters.
 
-In: the streams of the process. Out: a stderr whose write errors are ignored, since the program does not depend on its
-log lines; and, for a verb whose output cannot be printed, the error that says why.
+In: the streams of the process. Out: streams that are there, and a stderr whose write errors are ignored, since the
+program does not depend on its log lines; and, for a verb whose output cannot be printed, the error that says why.
 """
 
 import codecs
@@ -40,10 +40,16 @@ class TolerantStream:
         return getattr(self._stream, name)
 
 
-def tolerate_stderr_errors() -> None:
-    """Make stderr a stream that is always there and ignores errors of writing."""
-    if sys.stderr is None:  # closed: the next file or connection would get its number, and then our log lines
-        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+def hold_streams() -> None:
+    """Have all three streams, and a stderr that ignores errors of writing.
+
+    In place of one that is closed the next file or connection would get its number, and then our log lines, or what a
+    library prints. In the order of their numbers, since the lowest free one is taken.
+    """
+    null = Path(os.devnull)
+    sys.stdin = sys.stdin or null.open()
+    sys.stdout = sys.stdout or null.open("w")
+    sys.stderr = sys.stderr or null.open("w")
     if not isinstance(sys.stderr, TolerantStream):
         sys.stderr = cast(TextIO, TolerantStream(sys.stderr))
 

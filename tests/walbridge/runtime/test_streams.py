@@ -15,9 +15,9 @@ ROOT = Path(walbridge.__file__).parents[1]
 LOGS = """
 import structlog
 from walbridge.runtime.logs import configure_logs
-from walbridge.runtime.streams import tolerate_stderr_errors
+from walbridge.runtime.streams import hold_streams
 
-tolerate_stderr_errors()
+hold_streams()
 configure_logs()
 for _ in range(3):
     structlog.get_logger().info("a line", of="x" * 9000)
@@ -32,6 +32,14 @@ from walbridge.__main__ import main
 prints = lambda *_, **__: print("→ Straße", flush=True) or 0
 sys.modules["walbridge.check"] = SimpleNamespace(check=prints)  # what it would import takes a second
 sys.exit(main(["check"]))
+"""
+
+OPENS = """
+import sys
+from walbridge.runtime.streams import hold_streams
+
+hold_streams()
+sys.stderr.write(str(open("first", "w").fileno()))
 """
 
 
@@ -78,3 +86,17 @@ def test_verb_that_nobody_reads_is_told_from_one_that_found_a_difference(tmp_pat
     done = ran(PRINTS, tmp_path, "| true; exit ${PIPESTATUS[0]}")
 
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_verb_without_a_stdout_or_a_stdin_does_what_it_does_and_prints_nothing(tmp_path: Path) -> None:
+    """As a supervisor may start it. Its exit code is all that is asked for."""
+    asks = PRINTS.replace('print("→ Straße", flush=True)', "sys.stdout.flush() or sys.stdin.read()")
+    done = ran(asks, tmp_path, ">&- <&-")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&-"])
+def test_no_other_file_gets_the_number_of_a_stream_that_is_closed(closed: str, tmp_path: Path) -> None:
+    """What a library prints would go there."""
+    assert int(ran(OPENS, tmp_path, closed).stderr) > 2
