@@ -28,6 +28,16 @@ WAIT_S = 5.0
 """How long a step of a copy waits at most: a source may truncate tables all the time."""
 
 
+class News(Protocol):
+    """What looks found out about tables (``guards/table_news.py``)."""
+
+    def is_renamed_at(self, lsn: Lsn) -> bool:
+        """Whether a table has a new name or new columns, with which all changes after ``lsn`` are made."""
+
+    def take_dropped(self, lsn: Lsn) -> set[int]:
+        """The tables that left, of which no change comes after ``lsn``. Each is returned once."""
+
+
 class Watch(Protocol):
     """Whether the source still sends what it was asked for (``guards/source_watch.py``)."""
 
@@ -40,9 +50,6 @@ class Watch(Protocol):
     def look_before_cut(self) -> None:
         """Look before a cut that ends a batch."""
 
-    def is_renamed_at(self, lsn: Lsn) -> bool:
-        """Whether a table has a new name or new columns, with which all changes after ``lsn`` are made."""
-
     def may_be_explained(self, end: Lsn, received: Lsn) -> bool:
         """Whether a message that is still to come may explain a doubt, so that a cut at ``end`` should wait for it."""
 
@@ -50,8 +57,9 @@ class Watch(Protocol):
     def doubts(self) -> Sized:
         """Tables that the next cut has to call stale."""
 
-    def take_dropped(self, lsn: Lsn) -> set[int]:
-        """The tables that left, of which no change comes after ``lsn``. Each is returned once."""
+    @property
+    def news(self) -> News:
+        """What cuts have to say of tables besides."""
 
 
 class Prepared(Protocol):
