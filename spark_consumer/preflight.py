@@ -1,8 +1,8 @@
 """Checks before Spark starts, so that what would stop the job is found in a second and not after the JVM's start.
 
 In: settings. Out: nothing, or the operator's error. The broker is only asked for a plain TCP
-connection: Kafka's own client checks credentials and rights later. Under ``spark-submit`` Java and
-jars are not checked: its JVM runs already.
+connection, and whether it speaks TLS: Kafka's own client checks credentials and rights later.
+Under ``spark-submit`` Java and jars are not checked: its JVM runs already.
 """
 
 import os
@@ -17,17 +17,19 @@ import structlog
 
 from walbridge.runtime.host import INSTALL_JAVA, JAVA_SUPPORTED, JAVA_VERSIONS, java_major, probe_folder
 from walbridge.schemas.errors import START_BROKER, OperatorError
-from walbridge.schemas.properties import server_address
+from walbridge.schemas.properties import flatten, server_address
 from walbridge.schemas.setting_checks.lake_path import refuse_misread
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import unwritable_lake
 from walbridge.spark_consumer.jvm.spark_session import connector_jars, is_submitted
+from walbridge.spark_consumer.kafka.spoken_protocol import TLS, foreign_protocol
 
 log = structlog.get_logger()
 
 CONNECT_S = 2.0
 """Time limit of one connection attempt; then the next server is tried, or the first one again."""
 PAUSE_S = 0.25
+_WITHOUT_TLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 _INSTALL_JAVA = f"{INSTALL_JAVA} and set JAVA_HOME to its folder; walbridge materialize finds those usually there"
 
 
@@ -41,7 +43,9 @@ def preflight(settings: Settings, stop: threading.Event, environ: Mapping[str, s
     if not is_submitted(environ):
         refuse_unreadable_jars(settings.spark.jars_dir)
         refuse_unfit_java(environ)
-    wait_for_broker(settings.kafka.bootstrap_servers, settings.lake.start_timeout_s, stop)
+    protocol = flatten(settings.kafka.spark).get("security.protocol", "PLAINTEXT")
+    is_plain = protocol.upper() in _WITHOUT_TLS
+    wait_for_broker(settings.kafka.bootstrap_servers, settings.lake.start_timeout_s, stop, is_plain=is_plain)
 
 
 def refuse_unwritable_lake(path: str) -> None:
@@ -78,14 +82,18 @@ def refuse_unfit_java(environ: Mapping[str, str]) -> None:
         raise OperatorError(f"the Java in {java_home} {version}: Spark needs {JAVA_VERSIONS}", remedy=_INSTALL_JAVA)
 
 
-def wait_for_broker(bootstrap_servers: str, timeout_s: float, stop: threading.Event) -> None:
-    """Return when one of the servers takes a connection, or ``stop`` is set."""
+def wait_for_broker(bootstrap_servers: str, timeout_s: float, stop: threading.Event, *, is_plain: bool = False) -> None:
+    """Return when one of the servers takes a connection, or ``stop`` is set.
+
+    Args:
+        is_plain: whether Kafka's client will not speak TLS, and so the server must not.
+    """
     servers = [server_address(server) for server in bootstrap_servers.split(",")]
     deadline_s, is_told = time.monotonic() + timeout_s, False
     while not stop.is_set():
         reasons = []
         for server in servers:
-            reason = _refusal(server, deadline_s)
+            reason = _refusal(server, deadline_s, is_plain=is_plain)
             if reason is None:
                 return
             reasons.append(f"{server[0]}:{server[1]}: {reason}")
@@ -100,11 +108,26 @@ def wait_for_broker(bootstrap_servers: str, timeout_s: float, stop: threading.Ev
         stop.wait(PAUSE_S)
 
 
-def _refusal(server: tuple[str, int], deadline_s: float) -> str | None:
-    """Why the server takes no connection; None when it does."""
+def _refusal(server: tuple[str, int], deadline_s: float, *, is_plain: bool) -> str | None:
+    """Why the server takes no connection, or is no broker; None when it is one.
+
+    Raises:
+        OperatorError: it wants TLS.
+    """
     timeout_s = min(CONNECT_S, max(deadline_s - time.monotonic(), PAUSE_S))
     try:
-        with socket.create_connection(server, timeout=timeout_s):
-            return None
+        with socket.create_connection(server, timeout=timeout_s) as connection:
+            spoken = foreign_protocol(connection) if is_plain else None
     except (OSError, OverflowError, UnicodeError) as error:  # a port beyond 65535; a name with an empty or long label
         return getattr(error, "strerror", None) or str(error)
+    if spoken == TLS:
+        raise _wants_tls(server)
+    return None if spoken is None else f"it speaks {spoken}"
+
+
+def _wants_tls(server: tuple[str, int]) -> OperatorError:
+    return OperatorError(
+        f"Kafka at {server[0]}:{server[1]} speaks TLS, and the Spark job's client does not",
+        remedy='set security.protocol = "SSL" in [kafka.spark] (or "SASL_SSL"), and what goes with it: see '
+        "docs/security.md; or name a listener without TLS in [kafka] bootstrap_servers",
+    )

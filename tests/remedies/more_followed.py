@@ -139,6 +139,10 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     "tests/spark_consumer/test_read.py::test_table_whose_log_cannot_be_listed_is_refused_until_it_is_there": (
         "spark_consumer/delta/empty_commits.py:_unlisted",
     ),
+    "tests/spark_consumer/test_preflight.py::"
+    "test_broker_that_wants_tls_is_told_before_spark_takes_its_answer_for_a_length": (
+        "spark_consumer/preflight.py:_wants_tls",
+    ),
     "tests/remedies/test_followed_lake.py::test_broker_is_started_or_its_address_corrected": (
         "spark_consumer/preflight.py:wait_for_broker",
         "spark_consumer/retry.py:keep_going",

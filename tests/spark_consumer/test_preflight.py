@@ -29,8 +29,30 @@ def listening() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def wait_for_broker(servers: str, timeout_s: float = 0.3, stop: threading.Event | None = None) -> None:
-    looks.wait_for_broker(servers, timeout_s, stop or threading.Event())
+@contextlib.contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """Says this to whoever asks, then closes."""
+
+    def answered(server: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(64)
+                    connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=answered, args=(server,), daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def wait_for_broker(
+    servers: str, timeout_s: float = 0.3, stop: threading.Event | None = None, *, is_plain: bool = False
+) -> None:
+    looks.wait_for_broker(servers, timeout_s, stop or threading.Event(), is_plain=is_plain)
 
 
 def java(place: Path, version: str) -> Path:
@@ -105,6 +127,29 @@ def test_broker_that_does_not_answer_is_refused_when_time_is_up() -> None:
 def test_one_server_of_several_is_enough() -> None:
     with listening() as server:
         wait_for_broker(f"{NOBODY}, PLAINTEXT://{server}")
+
+
+def test_broker_that_wants_tls_is_told_before_spark_takes_its_answer_for_a_length() -> None:
+    """The first bytes of a TLS alert are the length of 352 MB: Kafka's Java client ended with want of memory."""
+    with answering(b"\x15\x03\x03\x00\x02\x02\x46") as server:
+        with pytest.raises(OperatorError, match="speaks TLS, and the Spark job's client does not") as refused:
+            wait_for_broker(server, is_plain=True)
+        assert 'security.protocol = "SSL" in [kafka.spark]' in refused.value.remedy
+        wait_for_broker(server)
+
+
+def test_server_that_is_no_broker_is_not_taken_for_one() -> None:
+    with (
+        answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as server,
+        pytest.raises(OperatorError, match="it speaks another protocol than Kafka's"),
+    ):
+        wait_for_broker(server, is_plain=True)
+
+
+@pytest.mark.parametrize("answer", [b"", b"\x00\x00\x00\x0awalb\x00\x23"], ids=["closes", "a broker"])
+def test_broker_that_answers_in_plain_text_or_not_at_all_is_left_to_kafkas_client(answer: bytes) -> None:
+    with answering(answer) as server:
+        wait_for_broker(server, is_plain=True)
 
 
 def test_broker_that_comes_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
