@@ -66,14 +66,13 @@ def init(
     as_json: Annotated[bool, typer.Option("--json", help="What is there now as one JSON object.")] = False,
 ) -> None:
     """Make publication (if the settings name its tables), topics and slot; print the SQL of a least-privileged role."""
-    import structlog
-
     from walbridge.administrator import prepare, remove_ddl_trigger
     from walbridge.ddl_trigger import make_sql
     from walbridge.init import initialise
+    from walbridge.runtime.logs import configure_logs
     from walbridge.schemas.settings_file import load_settings
 
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is SQL alone
+    configure_logs("warning")  # what was made is told below, and stdout is SQL alone
     by_admin = admin_dsn is not None
     _refuse_together(by_admin=by_admin, role=role, prints=(only_sql, acls, as_json), ddl_trigger=ddl_trigger)
     if admin_dsn is None and (only_sql or acls or ddl_trigger is False):
