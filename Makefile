@@ -122,7 +122,9 @@ clean:
 
 # -- set-up, each step once ------------------------------------------------------------------
 
+# Where it is not build/, the line to type is told.
 setup: $(STAMPS)/jars
+	$(if $(filter-out $(CURDIR)/build,$(HOME_DIR)),$(if $(filter setup,$(MAKECMDGOALS)),$(SAY) 'the environment: . $(BIN)/activate'))
 
 $(BIN)/python:
 	$(SAY) 'set-up 1/4: virtual environment'

@@ -8,6 +8,7 @@ may quote data (I10).
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from errno import EDQUOT, ENOSPC
 from typing import Any
 
 from walbridge.runtime.heap import MORE_HEAP
@@ -201,11 +202,12 @@ def not_shared(uri: str, hosts: str) -> OperatorError:
     )
 
 
-def unwritable_lake(path: str, reason: str | None) -> OperatorError:
+def unwritable_lake(path: str, error: OSError) -> OperatorError:
     """The error of a lake folder that cannot be written."""
+    mend = "make room" if error.errno in (ENOSPC, EDQUOT) else "give this user the right to write"
     return OperatorError(
-        f"the lake {path} cannot be written: {reason}",
-        remedy="give this user the right to write there, or name another folder in [lake] path",
+        f"the lake {path} cannot be written: {error.strerror}",
+        remedy=f"{mend} there, or name another folder in [lake] path",
     )
 
 

@@ -56,7 +56,7 @@ def refuse_unwritable_lake(path: str) -> None:
     try:
         probe_folder(Path(path))
     except OSError as error:
-        raise unwritable_lake(path, error.strerror) from None
+        raise unwritable_lake(path, error) from None
 
 
 def refuse_unreadable_jars(jars_dir: str | None) -> None:

@@ -1,6 +1,8 @@
 """What is refused before Spark starts: in words, with a remedy, and nothing is left behind."""
 
 import contextlib
+import errno
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -61,6 +63,23 @@ def java(place: Path, version: str) -> Path:
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
     program.chmod(0o755)
     return place
+
+
+@pytest.mark.parametrize(
+    ("number", "mends"),
+    [(errno.ENOSPC, "make room there"), (errno.EDQUOT, "make room there"), (errno.EACCES, "give this user the right")],
+)
+def test_lake_that_cannot_be_written_is_refused_with_what_mends_it(
+    monkeypatch: pytest.MonkeyPatch, number: int, mends: str
+) -> None:
+    def full(folder: Path) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(looks, "probe_folder", full)
+    with pytest.raises(OperatorError, match=f"cannot be written: {os.strerror(number)}") as refused:
+        refuse_unwritable_lake("lake")
+
+    assert refused.value.remedy.startswith(mends)
 
 
 def test_lake_inside_a_file_is_refused(tmp_path: Path) -> None:
