@@ -22,6 +22,7 @@ from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import java_cause
 from walbridge.spark_consumer.jvm.jvm_end import EXIT_ON_OUT_OF_MEMORY
+from walbridge.spark_consumer.jvm.unfinished_start import ending_jvm_with_a_stop
 
 CONNECTOR = "spark-sql-kafka-0-10"
 """The jar by which a folder is known to hold the jars."""
@@ -122,7 +123,8 @@ def spark_session(settings: Settings) -> SparkSession:
         properties = Path(folder) / "spark.properties"
         properties.touch(mode=0o600)
         properties.write_text(properties_text(conf))
-        with _submit_arguments(f"--load-spark-defaults --properties-file {shlex.quote(str(properties))}"):
+        arguments = f"--load-spark-defaults --properties-file {shlex.quote(str(properties))}"
+        with _submit_arguments(arguments), ending_jvm_with_a_stop():
             return _started(conf)
 
 
