@@ -173,5 +173,5 @@ def _writable(path: str) -> Finding:
     try:
         probe_folder(Path(path))
     except OSError as failure:
-        return refused(LAKE, unwritable_lake(path, failure.strerror))
+        return refused(LAKE, unwritable_lake(path, failure))
     return ok(LAKE, f"{path} can be written")
