@@ -51,9 +51,12 @@ def publication_renamed(publication: str, now: str) -> OperatorError:
 
 
 def publication_remade(publications: Sequence[str]) -> OperatorError:
-    """It may read exactly as before, but no change was sent while it did not exist."""
+    """It may read exactly as before, but no change was sent while it did not exist. Only ids are compared: another one
+    that was there and got the name looks the same."""
+    whose = "its name was given to another" if len(publications) == 1 else "their names were given to others"
     return StreamLost(
-        f"{the_publications(publications)} {_were(publications)} dropped and made again: changes between did not come"
+        f"{the_publications(publications)} {_were(publications)} dropped and made again, or {whose}: changes between "
+        "did not come"
     )
 
 

@@ -186,7 +186,7 @@ def test_publication_that_was_made_again_while_the_producer_was_stopped_is_told_
     copy_all_again(stopped)
 
     stopped.database.execute("DROP PUBLICATION walbridge; CREATE PUBLICATION walbridge FOR ALL TABLES")
-    assert copy_all_again(stopped) == "publication walbridge was dropped and made again: changes between did not come"
+    assert str(copy_all_again(stopped)).startswith("publication walbridge was dropped and made again, or its name ")
 
 
 UNDECODABLE = {

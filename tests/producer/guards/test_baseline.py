@@ -160,8 +160,8 @@ FOLLOWED = replace(STREAMING, options={"publication_names": '"walbridge"'} | BAS
     ("names", "oids", "words"),
     [
         (["walbridge"], {}, "was dropped: changes since then did not come"),
-        (["walbridge"], {"walbridge": 16500}, "was dropped and made again"),
-        (["walbridge", "other"], {"walbridge": 16500, "other": 16600}, "was dropped and made again"),
+        (["walbridge"], {"walbridge": 16500}, "was dropped and made again, or its name was given to another: "),
+        (["walbridge", "other"], {"walbridge": 16500, "other": 16600}, "walbridge was dropped and made again, or its"),
     ],
 )
 def test_publication_under_which_changes_did_not_come_asks_for_a_copy_of_all_tables(
