@@ -45,5 +45,5 @@ def _run(differential: Differential, statements: int, checks: int) -> None:
     try:
         differential.run(statements, checks)
     finally:
-        print(differential.report())
+        print(differential.report(), *differential.needless, sep="\n")
     assert not differential.needless, "\n".join(differential.needless)
