@@ -205,13 +205,12 @@ class SegmentChanges:
                 self._exchange(rows)
 
     def _exchange(self, rows: Spool) -> None:
-        """For each distinct row of which some go: delete all equal rows, and add again those that stay, in one
-        commit."""
+        """For each distinct row of which some go: delete all equal ones, add again those that stay, in one commit."""
         going = self._schema(pa.field("net", pa.int32()), pa.field("number", pa.int64()))
         with scratch_table(going, numbered(rows)) as source:
-            missing = self.table.query(keyless.missing_rows_sql(self.shape), source).read_all()
-            if missing.column(0)[0].as_py():
-                raise self._too_few(missing.column(0)[0].as_py())
+            missing = self.table.query(keyless.missing_rows_sql(self.shape), source).read_all().column(0)[0].as_py()
+            if missing:
+                raise self._too_few(missing)
             kept = self.table.query(keyless.kept_rows_sql(self.shape), source)
             marked = self._schema(pa.field("gone", pa.bool_()))
             with spooled(marked, exchanged(rows, kept)) as all_rows:

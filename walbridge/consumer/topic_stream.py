@@ -269,9 +269,8 @@ class EventStream:
         ends = self._blocked.get(topic)
         if not ends:
             earlier = [partition for partition in self._read_to if partition[0] in before]
-            ends = {
-                partition: bounds(self._consumer, *partition)[1] for partition in earlier if self._exists(partition[0])
-            }
+            there = {each for each, _ in earlier if partitions_of(self._consumer, each) is not None}
+            ends = {each: bounds(self._consumer, *each)[1] for each in earlier if each[0] in there}
         offsets = self.offsets
         unread = {partition: end for partition, end in ends.items() if offsets.get(partition, end) < end}
         return unread or None
@@ -296,6 +295,3 @@ class EventStream:
                 self._at_end.discard(partition)
             del self._ids[topic]
             self._deleted_topics.add(topic)
-
-    def _exists(self, topic: str) -> bool:
-        return partitions_of(self._consumer, topic) is not None
