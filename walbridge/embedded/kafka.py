@@ -43,6 +43,7 @@ SETTINGS: Mapping[str, str] = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": "8388608",
+    "log.index.size.max.bytes": "1048576",  # mapped for each partition: 10 MB cost the kernel half as much again
     "log.segment.delete.delay.ms": "1000",
     "log.retention.check.interval.ms": "10000",
     "metadata.max.idle.interval.ms": "0",  # no empty records: 40 % of an idle broker's CPU
