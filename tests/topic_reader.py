@@ -7,6 +7,7 @@ is strict: a range that is short, an event twice, a chain that breaks fails the 
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections import Counter
@@ -257,7 +258,7 @@ class Topics:
         if version not in self._versions:
             self._read_versions()
         relation = self._versions[version]
-        columns = _columns(relation)
+        columns = _columns(relation.value_schema)
         return Event(
             relation,
             message.partition() or 0,
@@ -366,9 +367,10 @@ def _headers(message: Message) -> list[tuple[str, bytes]]:
     return cast(list[tuple[str, bytes]], message.headers() or [])
 
 
-def _columns(relation: RelationRecord) -> dict[str, str]:
+@functools.lru_cache(maxsize=64)
+def _columns(value_schema: str) -> Mapping[str, str]:
     """Avro field name → Postgres column name."""
-    fields = json.loads(relation.value_schema)["fields"][0]["type"][1]["fields"]
+    fields = json.loads(value_schema)["fields"][0]["type"][1]["fields"]
     return {each["name"]: each["pg.name"] for each in fields if "pg.name" in each}
 
 
