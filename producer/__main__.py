@@ -1,7 +1,7 @@
 """``python -m walbridge.producer [--config FILE]``: run the producer until SIGTERM or Ctrl-C.
 
 Exit 0: stopped at a batch boundary. 1: a bug; nothing was confirmed, a restart replays.
-2: the operator must act; what and how is on stderr.
+2: the operator must act; what and how is on stderr. 130: ended by Ctrl-C before it ran, or by a second one.
 """
 
 import argparse
@@ -10,25 +10,29 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-import structlog
+from walbridge.runtime.stop_signals import EXIT_CTRL_C, handled_signals
 
-from walbridge.producer.kafka.status_topic import StatusTopic
-from walbridge.producer.metrics import ProducerMetrics
-from walbridge.producer.pipeline import Pipeline
-from walbridge.producer.postgres.slots.wal_watch import WalWatch
-from walbridge.producer.session.transactions.transaction_spool import spool_parent
-from walbridge.runtime.logs import FORMATS, LEVELS, configure_logs
-from walbridge.runtime.monitoring.health import STOPPED
-from walbridge.runtime.monitoring.http_endpoint import HttpEndpoint
-from walbridge.runtime.reports.crash_report import report_bug
-from walbridge.runtime.reports.run_report import RunReport
-from walbridge.runtime.stop_signals import handled_signals
-from walbridge.runtime.streams import hold_streams
-from walbridge.schemas.control.run_record import PRODUCER
-from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.errors import report as say
-from walbridge.schemas.settings import Settings
-from walbridge.schemas.settings_file import load_settings
+try:  # for seconds, on a busy machine
+    import structlog
+
+    from walbridge.producer.kafka.status_topic import StatusTopic
+    from walbridge.producer.metrics import ProducerMetrics
+    from walbridge.producer.pipeline import Pipeline
+    from walbridge.producer.postgres.slots.wal_watch import WalWatch
+    from walbridge.producer.session.transactions.transaction_spool import spool_parent
+    from walbridge.runtime.logs import FORMATS, LEVELS, configure_logs
+    from walbridge.runtime.monitoring.health import STOPPED
+    from walbridge.runtime.monitoring.http_endpoint import HttpEndpoint
+    from walbridge.runtime.reports.crash_report import report_bug
+    from walbridge.runtime.reports.run_report import RunReport
+    from walbridge.runtime.streams import hold_streams
+    from walbridge.schemas.control.run_record import PRODUCER
+    from walbridge.schemas.errors import OperatorError
+    from walbridge.schemas.errors import report as say
+    from walbridge.schemas.settings import Settings
+    from walbridge.schemas.settings_file import load_settings
+except KeyboardInterrupt:
+    sys.exit(EXIT_CTRL_C)
 
 log = structlog.get_logger()
 
@@ -45,7 +49,7 @@ class StopRequest:
     def receive(self, number: int, frame: FrameType | None) -> None:
         """The signal's receiver; the second Ctrl-C ends the process at once."""
         if self.asked and number == signal.SIGINT:
-            raise SystemExit(130)
+            raise SystemExit(EXIT_CTRL_C)
         self.asked = True
 
 

@@ -1,7 +1,8 @@
 """``python -m walbridge.spark_consumer [--config F] [--once]``: Kafka topics to Delta tables.
 
 The same file runs under ``spark-submit --py-files dist/walbridge.zip spark_consumer/__main__.py``.
-Exit codes: 0 done or stopped (SIGTERM, Ctrl-C, SIGHUP), 1 a bug, 2 the operator must act.
+Exit codes: 0 done or stopped (SIGTERM, Ctrl-C, SIGHUP), 1 a bug, 2 the operator must act, 130 Ctrl-C before
+it ran.
 """
 
 import argparse
@@ -12,34 +13,38 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-import structlog
-from pyspark.sql import SparkSession
+from walbridge.runtime.stop_signals import EXIT_CTRL_C, handled_signals, install_empty_handlers, set_on_stop_signals
 
-from walbridge.runtime.logs import FORMATS, configure_logs
-from walbridge.runtime.monitoring.health import STOPPED
-from walbridge.runtime.monitoring.http_endpoint import HttpEndpoint
-from walbridge.runtime.reports.crash_report import report_bug
-from walbridge.runtime.reports.run_report import RunReport
-from walbridge.runtime.stop_signals import handled_signals, install_empty_handlers, set_on_stop_signals
-from walbridge.runtime.streams import hold_streams
-from walbridge.schemas.control.run_record import JOB
-from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.errors import report as say
-from walbridge.schemas.settings import Settings
-from walbridge.schemas.settings_file import load_settings
-from walbridge.spark_consumer.delta.manifest.status_files import LakeStatus
-from walbridge.spark_consumer.delta.worker_threads import reserve_threads
-from walbridge.spark_consumer.errors import classifying_errors
-from walbridge.spark_consumer.job import Job
-from walbridge.spark_consumer.jvm.executors import ending_without_executors
-from walbridge.spark_consumer.jvm.jvm_end import naming_jvm_end, silence_py4j, stop_session
-from walbridge.spark_consumer.jvm.jvm_shutdown import stopping_with_jvm
-from walbridge.spark_consumer.jvm.spark_session import spark_session
-from walbridge.spark_consumer.metrics import JobMetrics
-from walbridge.spark_consumer.other_job import naming_other_job, wait_for_other_job
-from walbridge.spark_consumer.preflight import preflight
-from walbridge.spark_consumer.retry import keep_going
-from walbridge.spark_consumer.stop_in_time import StopInTime
+try:  # for seconds, on a busy machine
+    import structlog
+    from pyspark.sql import SparkSession
+
+    from walbridge.runtime.logs import FORMATS, configure_logs
+    from walbridge.runtime.monitoring.health import STOPPED
+    from walbridge.runtime.monitoring.http_endpoint import HttpEndpoint
+    from walbridge.runtime.reports.crash_report import report_bug
+    from walbridge.runtime.reports.run_report import RunReport
+    from walbridge.runtime.streams import hold_streams
+    from walbridge.schemas.control.run_record import JOB
+    from walbridge.schemas.errors import OperatorError
+    from walbridge.schemas.errors import report as say
+    from walbridge.schemas.settings import Settings
+    from walbridge.schemas.settings_file import load_settings
+    from walbridge.spark_consumer.delta.manifest.status_files import LakeStatus
+    from walbridge.spark_consumer.delta.worker_threads import reserve_threads
+    from walbridge.spark_consumer.errors import classifying_errors
+    from walbridge.spark_consumer.job import Job
+    from walbridge.spark_consumer.jvm.executors import ending_without_executors
+    from walbridge.spark_consumer.jvm.jvm_end import naming_jvm_end, silence_py4j, stop_session
+    from walbridge.spark_consumer.jvm.jvm_shutdown import stopping_with_jvm
+    from walbridge.spark_consumer.jvm.spark_session import spark_session
+    from walbridge.spark_consumer.metrics import JobMetrics
+    from walbridge.spark_consumer.other_job import naming_other_job, wait_for_other_job
+    from walbridge.spark_consumer.preflight import preflight
+    from walbridge.spark_consumer.retry import keep_going
+    from walbridge.spark_consumer.stop_in_time import StopInTime
+except KeyboardInterrupt:
+    sys.exit(EXIT_CTRL_C)
 
 log = structlog.get_logger()
 
@@ -54,7 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _run(load_settings(options.config, secrets=("spark",)), once=options.once)
     except OperatorError as error:
         return say(error)
-    except (KeyboardInterrupt, SystemExit):
+    except KeyboardInterrupt:  # before a stop is asked for by signals
+        return EXIT_CTRL_C
+    except SystemExit:
         raise
     except BaseException as error:  # a panic of delta-rs is no Exception
         return report_bug(error)

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 from walbridge.extras import MissingPackage, missing_package
 from walbridge.runtime.reports.crash_report import report_bug
+from walbridge.runtime.stop_signals import EXIT_CTRL_C
 from walbridge.runtime.streams import EXIT_UNREAD, hold_streams, nobody_reads, refused_print
 from walbridge.schemas.errors import OperatorError, RetryableError, back_again, report
-
-EXIT_CTRL_C = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_CTRL_C
     except SystemExit as end:
-        if nobody_reads():
+        if nobody_reads(end):
             return EXIT_UNREAD
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except (OSError, UnicodeEncodeError) as error:

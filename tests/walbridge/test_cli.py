@@ -62,15 +62,19 @@ def test_help_imports_nothing_that_is_slow() -> None:
     assert (done.returncode, done.stderr.split()) == (0, [])
 
 
-def test_ctrl_c_while_a_command_still_imports_ends_it_without_a_word() -> None:
+@pytest.mark.parametrize(
+    ("started", "imported"),
+    [("walbridge", "typer"), ("walbridge.producer", "structlog"), ("walbridge.spark_consumer", "pyspark")],
+)
+def test_ctrl_c_while_a_program_still_imports_ends_it_without_a_word(started: str, imported: str) -> None:
     """That takes seconds on a busy machine."""
-    Path("typer.py").write_text(
+    Path(f"{imported}.py").write_text(
         "import os, signal, time\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job would ignore it\n"
         "os.kill(os.getpid(), signal.SIGINT)\n"
         "time.sleep(60)\n"
     )
-    done = run("-m", "walbridge", "status")
+    done = run("-m", started)
 
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 

@@ -23,6 +23,7 @@ from walbridge.demo.programs import Program, ProgramEnded
 from walbridge.demo.queries import deltalake_line, spark_line
 from walbridge.demo.view import View
 from walbridge.embedded.server_process import exit_on_sigterm
+from walbridge.runtime.stop_signals import EXIT_CTRL_C
 from walbridge.schemas.control.table_progress import CURRENT
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import format_lsn
@@ -35,7 +36,6 @@ CATCH_UP_S = 600.0
 VERIFY_S = 120.0
 LOOK_INTERVAL_S = 1.0
 STATUS_INTERVAL_S = 5.0
-EXIT_CTRL_C = 130
 
 
 def run(*, seconds: int, scale: int, rate: int, keep: bool) -> int:

@@ -13,6 +13,8 @@ import threading
 from types import FrameType
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+EXIT_CTRL_C = 130
+"""Of a command, or of a program that had not begun: what a shell shows for one that SIGINT ended."""
 
 
 def handled_signals() -> tuple[signal.Signals, ...]:

@@ -71,9 +71,9 @@ def refused_print(error: OSError | UnicodeEncodeError) -> OperatorError | None:
     return None
 
 
-def nobody_reads() -> bool:
-    """Whether stdout is a pipe whose reader closed it: typer then replaces stdout by such a wrapper."""
-    return type(sys.stdout).__name__ == "PacifyFlushWrapper"
+def nobody_reads(end: SystemExit) -> bool:
+    """Whether it ends since the reader of stdout closed the pipe: so typer and rich tell it."""
+    return isinstance(end.__context__, BrokenPipeError)
 
 
 def _is_encoding_of_stdout(name: str) -> bool:

@@ -33,7 +33,12 @@ prints = lambda *_, **__: print("→ Straße", flush=True) or 0
 sys.modules["walbridge.check"] = SimpleNamespace(check=prints)  # what it would import takes a second
 sys.exit(main(["check"]))
 """
+HELP = """
+import sys
+from walbridge.__main__ import main
 
+sys.exit(main(["--help"]))
+"""
 OPENS = """
 import sys
 from walbridge.runtime.streams import hold_streams
@@ -82,8 +87,10 @@ def test_verb_that_prints_to_a_full_disk_says_so(tmp_path: Path) -> None:
     assert "make room" in done.stderr
 
 
-def test_verb_that_nobody_reads_is_told_from_one_that_found_a_difference(tmp_path: Path) -> None:
-    done = ran(PRINTS, tmp_path, "| true; exit ${PIPESTATUS[0]}")
+@pytest.mark.parametrize("program", [PRINTS, HELP], ids=["prints", "help"])
+def test_verb_that_nobody_reads_is_told_from_one_that_found_a_difference(program: str, tmp_path: Path) -> None:
+    """As by ``walbridge --help | head -1``."""
+    done = ran(program, tmp_path, "| true; exit ${PIPESTATUS[0]}")
 
     assert (done.returncode, done.stderr) == (141, "")
 
