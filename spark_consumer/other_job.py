@@ -38,7 +38,7 @@ def wait_for_other_job(status: LakeStatus, timeout_s: float, stop: threading.Eve
     last: Run | None = None
     while not stop.is_set():
         try:
-            other = _seen_to_run(status)
+            other = _seen_to_run(status, is_waited_for=last is not None)
         except RetryableError:
             other = last  # a read that fails does not show that the other job ended
         if other is None:
@@ -67,13 +67,15 @@ def other_job(status: LakeStatus) -> Run | None:
         return None
 
 
-def _seen_to_run(status: LakeStatus) -> Run | None:
+def _seen_to_run(status: LakeStatus, *, is_waited_for: bool = False) -> Run | None:
+    """``is_waited_for``: its record was new at the first look; whether it stands still then is told by our own waiting,
+    as this machine's clock may be set meanwhile."""
     run, _ = status.read()
     if run is None or run.end is not None:
         return None
     alive = is_alive(run.process)
     if alive is None:
-        is_late = datetime.now(UTC) - run.seen > timedelta(seconds=SILENT_S)
+        is_late = not is_waited_for and datetime.now(UTC) - run.seen > timedelta(seconds=SILENT_S)
         return None if is_late or run.host == socket.gethostname() else run
     return run if alive else None
 

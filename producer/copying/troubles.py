@@ -17,9 +17,10 @@ def after_trouble(
     """The table's record: ``stale`` where it is to be copied again, else ``quarantined``.
 
     Args:
+        now_s: by the wall clock, since records outlive processes. One from after it is of a clock that was set since.
         counts: whether it is one of those that no copy mends if they come too often.
     """
-    recent = tuple(each for each in known.troubles if each > now_s - WITHIN_S)
+    recent = tuple(each for each in known.troubles if now_s - WITHIN_S < each <= now_s)
     state = STALE if may_copy and (not counts or len(recent) < AGAIN_MAX) else QUARANTINED
     troubles = (*recent, int(now_s))[-AGAIN_MAX - 1 :] if counts else recent
     return replace(known, state=state, name=name, since=since, why=why, copy=None, troubles=troubles)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -101,6 +102,23 @@ def test_job_elsewhere_whose_record_is_renewed_is_named_after_the_wait(status: L
 def test_job_elsewhere_whose_record_stands_still_is_gone(status: LakeStatus, clock: Clock) -> None:
     status.write({RUN: replace(ELSEWHERE, seen=NOW + timedelta(hours=1))})  # its clock is ahead
     assert 30 <= wait(status, clock) <= 35
+
+
+@pytest.mark.parametrize("days", [-2, 2])
+def test_clock_of_this_machine_that_is_set_meanwhile_does_not_end_the_wait(
+    status: LakeStatus, clock: Clock, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    class Set(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return super().now(tz) + timedelta(days=days if clock.now_s > 5 else 0)
+
+    monkeypatch.setattr(other_job, "datetime", Set)
+    seen = datetime.now(UTC)
+    clock.on_wait = lambda: status.write({RUN: replace(ELSEWHERE, seen=seen + timedelta(seconds=clock.now_s))})
+    clock.on_wait()
+    with pytest.raises(Superseded, match="db-host"):
+        wait(status, clock)
 
 
 def test_record_in_a_copy_of_the_lake_whose_job_goes_on_elsewhere_stands_still(

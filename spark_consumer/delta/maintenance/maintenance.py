@@ -5,9 +5,8 @@ without data change and by deleting files. Rows of ``_cuts`` go first, files fol
 (``old_files.py``; I8). So do folders of dropped tables, where the settings say so.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 import structlog
@@ -19,6 +18,7 @@ from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.columns import lake_fields
 from walbridge.spark_consumer.delta.folder import delete_folder
+from walbridge.spark_consumer.delta.maintenance.clock import Clock
 from walbridge.spark_consumer.delta.maintenance.old_files import (
     GAP_S,
     LONG_AGO,
@@ -55,21 +55,21 @@ class Maintenance:
         lake: str,
         manifest: Manifest,
         settings: Settings,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Clock | None = None,
         purge: Purge | None = None,
     ) -> None:
         """``purge``: None where Spark writes to no table."""
         self._purge = purge
         self._marked: dict[str, None] = {}
         """Tables that may have marked rows, in the order of their turns."""
-        self._lake, self._manifest, self._clock = lake, manifest, clock
+        self._lake, self._manifest, self._clock = lake, manifest, clock or Clock()
         self._storage_options = flatten(settings.lake.storage_options)
         hours = settings.lake.all_cuts_hours, settings.lake.minute_cuts_hours, settings.lake.cut_retention_hours
         self._retention = Retention(*(timedelta(hours=each) for each in hours))
         self._commits: dict[str, int] = {}
         self._revisits = Revisits()
         self._thinned_at = LONG_AGO
-        self._old = OldFiles(manifest, self._storage_options, self._retention, clock)
+        self._old = OldFiles(manifest, self._storage_options, self._retention, self._clock)
         self._drops = settings.lake.dropped_tables == "drop"
         self.deleted: set[str] = set()
         """Folders of dropped tables that are deleted, though ``_cuts`` may still have their entries."""
@@ -80,12 +80,12 @@ class Maintenance:
             self._revisits.seed(self._manifest.newest())
         for path in paths:
             self._commits[path] = self._commits.get(path, 0) + 1
-        self._revisits.written(paths, self._clock())
+        self._revisits.written(paths, self._clock.steady())
         if self._manifest.files_since_compaction >= MANIFEST_ROWS_MAX:
             self._tidy_manifest()
             return
         due = max(self._commits, key=lambda path: self._commits[path], default=None)
-        if (waiting := self._revisits.next(self._clock())) is not None:
+        if (waiting := self._revisits.next(self._clock.steady())) is not None:
             self._revisit(waiting)
         elif due is not None and self._commits[due] >= COMMITS_BETWEEN_VISITS:
             self._visit(due)
@@ -101,9 +101,9 @@ class Maintenance:
 
     def _tidy_manifest(self) -> None:
         self._manifest.compact()
-        now = self._clock()
-        if now - self._thinned_at >= THIN_INTERVAL:
-            self._thinned_at = now
+        now, steady = self._clock(), self._clock.steady()
+        if steady - self._thinned_at >= THIN_INTERVAL:
+            self._thinned_at = steady
             self._manifest.thin(self._retention, now)
             self._manifest.vacuum()
             if self._drops:
@@ -132,11 +132,11 @@ class Maintenance:
 
     def _visit(self, path: str) -> None:
         is_at_rest = self._commits.pop(path, None) is None
-        begun = self._clock()
+        begun = self._clock.steady()
         try:
             self._tidy_table(path)
         finally:
-            took = (now := self._clock()) - begun
+            took = (now := self._clock.steady()) - begun
             is_late = took >= timedelta(seconds=GAP_S)
             self._revisits.visited(path, now, took, VACUUM_INTERVAL if is_late else INTERVAL)
         if is_at_rest and not is_late:

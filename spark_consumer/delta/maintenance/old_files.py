@@ -16,6 +16,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSelector
 
+from walbridge.spark_consumer.delta.maintenance.clock import Clock
 from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, contents_at
 from walbridge.spark_consumer.delta.maintenance.log_trim import LogTrim
 from walbridge.spark_consumer.delta.maintenance.unnamed_files import FileHistory
@@ -40,9 +41,7 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 class OldFiles:
     """Deletes old files of all tables of one job."""
 
-    def __init__(
-        self, manifest: Manifest, storage_options: dict[str, str], retention: Retention, clock: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, manifest: Manifest, storage_options: dict[str, str], retention: Retention, clock: Clock) -> None:
         self._manifest, self._storage_options = manifest, storage_options
         self._retention, self._clock = retention, clock
         self._vacuumed_at: dict[str, datetime] = {}
@@ -65,10 +64,10 @@ class OldFiles:
             CommitFailedError: another program committed meanwhile.
             DeltaError, OSError: the table cannot be read or its files cannot be deleted now.
         """
-        now, is_late = self._clock(), _deadline()
+        now, steady, is_late = self._clock(), self._clock.steady(), _deadline()
         history = self._history_of_files(table, path, is_late)
-        if now - self._vacuumed_at.get(path, LONG_AGO) >= VACUUM_INTERVAL:
-            self._vacuumed_at[path] = now
+        if steady - self._vacuumed_at.get(path, LONG_AGO) >= VACUUM_INTERVAL:
+            self._vacuumed_at[path] = steady
             if history is not None and not self._delete_unnamed(table, path, history, is_late):
                 del self._vacuumed_at[path]
             # Delta-rs takes the age of a file's first mark for that of its end, though later versions hold the file.
@@ -152,7 +151,8 @@ class OldFiles:
     def _trim_log(self, table: DeltaTable, path: str, now: datetime, is_late: Callable[[], bool]) -> None:
         """Delete log entries that no version needs which a reader may read."""
         version, at = self._trimmed.get(path, (-COMMITS_BETWEEN_TRIMS, LONG_AGO))
-        if table.version() - version < COMMITS_BETWEEN_TRIMS and now - at < VACUUM_INTERVAL:
+        steady = self._clock.steady()
+        if table.version() - version < COMMITS_BETWEEN_TRIMS and steady - at < VACUUM_INTERVAL:
             return
         named = self._named(path)
         if not named:
@@ -160,7 +160,7 @@ class OldFiles:
         trim = LogTrim(table, self._storage_options, is_late)
         since = now - self._retention.all_for - READERS_HOUR
         if trim.trim(named, self._manifest.versions_in_rows(path), self._manifest.heads(path), since):
-            self._trimmed[path] = table.version(), now
+            self._trimmed[path] = table.version(), steady
 
     def _published_versions(self, path: str) -> list[int]:
         row = self._manifest.newest_published()

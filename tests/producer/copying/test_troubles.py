@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from walbridge.producer.copying.troubles import AGAIN_MAX, WITHIN_S, after_trouble, is_copied_too_often
 from walbridge.schemas.control.table_progress import CURRENT, QUARANTINED, STALE, TableProgress
 from walbridge.schemas.position import Lsn
@@ -44,3 +46,13 @@ def test_troubles_of_long_ago_do_not_count() -> None:
     for number in range(AGAIN_MAX):
         table = after(table, number)
     assert after(table, WITHIN_S + AGAIN_MAX).troubles == (WITHIN_S + AGAIN_MAX,)
+
+
+@pytest.mark.parametrize("jump_s", [-2 * 86_400, 2 * 86_400])
+def test_troubles_before_the_clock_was_set_do_not_count(jump_s: int) -> None:
+    """Else those of a clock that was ahead would keep the table quarantined until their time has come."""
+    table = KNOWN
+    for number in range(AGAIN_MAX):
+        table = after(table, number)
+    last = after(table, jump_s)
+    assert (last.state, last.troubles) == (STALE, (jump_s,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import progress_topic
 from walbridge.spark_consumer import plan_runner
 from walbridge.spark_consumer.delta.maintenance import maintenance
+from walbridge.spark_consumer.delta.maintenance.clock import Clock
 from walbridge.spark_consumer.delta.maintenance.purge import Purge
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, by_name
@@ -54,10 +55,14 @@ def hours_later(hours: float, patch: pytest.MonkeyPatch) -> Iterator[None]:
 def _with_clock(hours: float) -> Callable[..., None]:
     made = maintenance.Maintenance.__init__
 
+    class Later(Clock):
+        def __call__(self) -> datetime:
+            return super().__call__() + timedelta(hours=hours)
+
     def init(
         self: maintenance.Maintenance, lake: str, manifest: Manifest, settings: Settings, purge: Purge | None
     ) -> None:
-        made(self, lake, manifest, settings, lambda: datetime.now(UTC) + timedelta(hours=hours), purge)
+        made(self, lake, manifest, settings, Later(), purge)
 
     return init
 

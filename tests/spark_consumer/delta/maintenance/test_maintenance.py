@@ -14,6 +14,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.columns import LakeField
 from walbridge.spark_consumer.delta.commit import WITHOUT_DATA_CHANGE, Commit
 from walbridge.spark_consumer.delta.maintenance import maintenance
+from walbridge.spark_consumer.delta.maintenance.clock import Clock as ProcessClock
 from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance, small_file_count
 from walbridge.spark_consumer.delta.manifest.manifest_reader import published_rows
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
@@ -290,13 +291,18 @@ def test_table_whose_published_version_is_lost_keeps_its_files_and_plans_go_on(
     assert min(logged_versions(lake)) == 8
 
 
-class Clock:
-    """A test moves it."""
+class Clock(ProcessClock):
+    """A test moves it: time passes by ``now``, and somebody sets the wall clock by ``set_by``."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+        self.set_by = timedelta(0)
 
     def __call__(self) -> datetime:
+        return self.now + self.set_by
+
+    def steady(self) -> datetime:
         return self.now
 
 

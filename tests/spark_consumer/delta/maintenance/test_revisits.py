@@ -1,8 +1,10 @@
 """Every table is visited again after some time: while the source is at rest, and by jobs that end after one plan."""
 
 import shutil
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -147,6 +149,37 @@ def test_table_of_which_a_commit_is_empty_stays_as_it_is(lake: Path, manifest: M
 
     assert [(each["log_level"], each["path"], each["why"]) for each in told] == [("warning", PATH, "DamagedTable")]
     assert {*(lake / PATH).rglob("*")} == before
+
+
+@pytest.mark.parametrize("days", [-2, 2])
+def test_clock_that_is_set_moves_no_turn(
+    lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    """Back, and nothing would be due for as long; ahead during a visit, and the pause after it would last weeks."""
+    clock, turns = Clock(), Counter[str]()
+    monkeypatch.setattr(maintenance, "MANIFEST_ROWS_MAX", 2)
+    vacuum = DeltaTable.vacuum
+
+    def vacuumed(table: DeltaTable, *arguments: Any, **options: Any) -> list[str]:
+        turns[Path(table.table_uri).name] += 1
+        clock.set_by = timedelta(days=days)
+        return vacuum(table, *arguments, **options)
+
+    monkeypatch.setattr(DeltaTable, "vacuum", vacuumed)
+    tidying = started(lake, manifest, clock)
+
+    def plans() -> Counter[str]:
+        for _ in range(3):
+            newest = manifest.newest()
+            publish(manifest, newest.sequence + 1 if newest is not None else 1, 0, clock())
+            tidying.after_plan([])
+        return turns
+
+    overwrite(lake, 1)
+    assert plans() == {Path(PATH).name: 1, "_cuts": 1}
+    assert plans() == {Path(PATH).name: 1, "_cuts": 1}
+    clock.now += INTERVAL
+    assert plans() == {Path(PATH).name: 2, "_cuts": 2}
 
 
 def entry(name: str, state: str = "current", version: int | None = 1) -> TableEntry:
