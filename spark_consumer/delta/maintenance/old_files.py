@@ -77,6 +77,8 @@ class OldFiles:
 
     def _delete_expired(self, table: DeltaTable, path: str, now: datetime) -> bool:
         """Vacuum files by their age; False if the published version is lost, so that needed files cannot be told."""
+        if not self._manifest.is_dated_in_order():
+            return True  # no age tells then which files a row may name; what ``_delete_unnamed`` deletes is enough
         # Files stay that any row of _cuts names, however old it is, and all files of the newest published row.
         oldest = self._manifest.oldest_written_at() or now
         kept = max(self._retention.hours_for, now - oldest) + READERS_HOUR

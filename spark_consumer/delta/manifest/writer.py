@@ -11,6 +11,7 @@ of two jobs on one lake, the second to append stops.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
@@ -39,6 +40,8 @@ FILE_BYTES = 4 * 2**20
 """The manifest's files are compacted up to this size, so that compaction stays cheap."""
 _LOG_RETENTION = timedelta(hours=3)
 """Old versions of the manifest are read by ``named_versions`` alone, since its rows are its history."""
+_SLEW = timedelta(minutes=1)
+"""A clock that is set back by less has little effect on ages of hours."""
 _HOURS = int(_LOG_RETENTION.total_seconds()) // 3600
 _PROPERTIES = {
     "delta.logRetentionDuration": f"interval {_HOURS} hours",
@@ -96,6 +99,11 @@ class Manifest:
         """When the oldest row that is still there was written."""
         moments: list[datetime] = pa.table(self._table.get_add_actions(flatten=True))["min.written_at"].to_pylist()
         return min(moments, default=None)
+
+    def is_dated_in_order(self) -> bool:
+        """Whether times of rows tell which one is older: not as long as there are rows of a clock that was ahead."""
+        moments = [row.written_at for row in written_rows(self._table)]
+        return all(later > earlier - _SLEW for earlier, later in pairwise(moments))
 
     def finished_before(self, row: CutRow) -> CutRow | None:
         """The row that a plan row started from."""

@@ -138,6 +138,17 @@ def test_files_are_kept_as_long_as_the_oldest_row_that_may_name_them(
     assert tidied(tidying, lake)
 
 
+def test_files_are_kept_that_a_row_of_a_clock_names_that_was_ahead(
+    tidying: Maintenance, manifest: Manifest, lake: Path
+) -> None:
+    """I8: it stays until its time is old, and the times of the rows after it do not tell its age."""
+    replaced(lake, hours_ago=5)
+    publish(manifest, 1, 0, datetime.now(UTC) + timedelta(days=2))
+    publish(manifest, 2, 1)
+
+    assert tidied(tidying, lake)
+
+
 def test_files_are_kept_for_the_retention_and_an_hour(tidying: Maintenance, manifest: Manifest, lake: Path) -> None:
     """I8: a reader may have read its row just before it was dropped."""
     replaced(lake, hours_ago=1.5)

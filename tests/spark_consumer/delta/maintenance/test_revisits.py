@@ -162,7 +162,7 @@ def test_clock_that_is_set_moves_no_turn(
 
     def vacuumed(table: DeltaTable, *arguments: Any, **options: Any) -> list[str]:
         turns[Path(table.table_uri).name] += 1
-        clock.set_by = timedelta(days=days)
+        clock.set_by = timedelta(days=max(days, 0))
         return vacuum(table, *arguments, **options)
 
     monkeypatch.setattr(DeltaTable, "vacuum", vacuumed)
@@ -171,12 +171,13 @@ def test_clock_that_is_set_moves_no_turn(
     def plans() -> Counter[str]:
         for _ in range(3):
             newest = manifest.newest()
-            publish(manifest, newest.sequence + 1 if newest is not None else 1, 0, clock())
+            publish(manifest, newest.sequence + 1 if newest is not None else 1, 0, clock.now)
             tidying.after_plan([])
         return turns
 
     overwrite(lake, 1)
     assert plans() == {Path(PATH).name: 1, "_cuts": 1}
+    clock.set_by = timedelta(days=days)
     assert plans() == {Path(PATH).name: 1, "_cuts": 1}
     clock.now += INTERVAL
     assert plans() == {Path(PATH).name: 2, "_cuts": 2}
