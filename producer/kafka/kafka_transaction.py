@@ -24,6 +24,10 @@ from walbridge.schemas.settings import Settings
 log = structlog.get_logger()
 
 ERROR_LOG_INTERVAL_S = 10.0
+_WRONG_CLOCK = (
+    "the clock of this machine is too far ahead of the broker's, or behind it (message.timestamp.after.max.ms, "
+    "message.timestamp.before.max.ms): set both by NTP, and it goes on by itself"
+)
 
 
 class BatchAborted(KafkaAway):
@@ -139,6 +143,8 @@ class KafkaTransaction:
         refusal = self._given_up()
         if isinstance(reason, KafkaError) and reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             refusal = refusal or may_not_write(self._settings.name, text)
+        if isinstance(reason, KafkaError) and reason.code() == KafkaError.INVALID_TIMESTAMP:
+            text = f"{text}; {_WRONG_CLOCK}"
         return refusal or BatchAborted(f"Kafka transaction given up: {text}")
 
     def _on_error(self, error: KafkaError) -> None:

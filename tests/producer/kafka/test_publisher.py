@@ -105,6 +105,12 @@ def test_fence_after_the_transactions_timeout_is_taken_for_the_timeout() -> None
         publisher.send(TOPIC, b"key", b"value")
 
 
+def test_time_that_the_broker_does_not_take_is_the_clocks_and_comes_again() -> None:
+    """Its own words tell of no clock."""
+    with pytest.raises(BatchAborted, match=r"Invalid timestamp; the clock of this machine .*: set both by NTP"):
+        _publisher(Client(KafkaError.INVALID_TIMESTAMP, in_callback=False))._flush()
+
+
 def test_system_error_of_another_origin_is_a_bug() -> None:
     publisher = _publisher(Client(KafkaError._FENCED, in_callback=False))
 

@@ -1,7 +1,7 @@
 """Do the server's clock and this machine's agree?
 
-In: a connection. Out: a finding where they do not. Nothing that is published depends on clocks, but delays, lags, ages
-and the validity of certificates do.
+In: a connection. Out: a finding where they do not. What is published does not depend on clocks, but delays, lags, ages
+and the validity of certificates do; and Kafka takes no control record whose time is more than an hour ahead of its own.
 """
 
 from collections.abc import Iterator
