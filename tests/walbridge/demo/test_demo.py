@@ -70,7 +70,7 @@ class Running:
 def runs(process: psutil.Process) -> bool:
     """A process that ended runs no more, also where nobody has asked for its code yet."""
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
