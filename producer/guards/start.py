@@ -190,10 +190,10 @@ def refuse_lost_slot(name: str, slot: SlotState) -> None:
     """Refuse a slot from which nothing comes any more.
 
     Raises:
-        StreamLost: its WAL is gone.
+        StreamLost: the server says so, and why.
     """
-    if slot.wal_status == "lost":
-        raise StreamLost(f"slot {name} is lost: the server removed WAL that was not read yet")
+    if slot.why_lost is not None:
+        raise StreamLost(f"slot {name} is lost: {slot.why_lost}")
 
 
 def seen_timeline(progress: Progress) -> int:

@@ -22,6 +22,12 @@ class ServerIdentity:
     switches: Mapping[int, Lsn] = field(default_factory=dict)
 
 
+_WHY_LOST: Mapping[str | None, str] = {
+    "idle_timeout": "nobody read it for as long as idle_replication_slot_timeout says",
+    "wal_level_insufficient": "the server ran without wal_level = logical",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class SlotState:
     """Our row of pg_replication_slots. ``confirmed_flush`` is None while the slot is being made."""
@@ -34,6 +40,15 @@ class SlotState:
     two_phase: bool
     failover: bool = False
     """Standbys keep it, too (17 and newer)."""
+    invalidation_reason: str | None = None
+    """Why it is lost, as 17 and newer say."""
+
+    @property
+    def why_lost(self) -> str | None:
+        """Why nothing comes from it any more; None: it is not lost."""
+        if self.wal_status != "lost":
+            return None
+        return _WHY_LOST.get(self.invalidation_reason, "the server removed WAL that was not read yet")
 
 
 @dataclass(frozen=True, slots=True)

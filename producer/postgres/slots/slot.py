@@ -44,9 +44,9 @@ def inspect(connection: psycopg.Connection[Any], slot: str) -> SlotState | None:
     """The slot's row, None where there is no such slot."""
     two_phase = "two_phase" if connection.info.server_version >= 140000 else "false"
     wal_status = "wal_status" if connection.info.server_version >= 130000 else "NULL"
-    failover = "failover" if connection.info.server_version >= 170000 else "false"
+    since_17 = "failover, invalidation_reason" if connection.info.server_version >= 170000 else "false, NULL"
     query = (
-        f"SELECT plugin, database, active_pid, {wal_status}, confirmed_flush_lsn::text, {two_phase}, {failover} "
+        f"SELECT plugin, database, active_pid, {wal_status}, confirmed_flush_lsn::text, {two_phase}, {since_17} "
         "FROM pg_replication_slots WHERE slot_name = %s"
     )
     try:
@@ -55,7 +55,9 @@ def inspect(connection: psycopg.Connection[Any], slot: str) -> SlotState | None:
         raise classified(error) from None
     if row is None:
         return None
-    return SlotState(row[0], row[1], row[2], row[3], parse_lsn(row[4]) if row[4] else None, bool(row[5]), bool(row[6]))
+    plugin, database, active_pid, status, confirmed, is_two_phase, is_kept, why = row
+    confirmed_flush = parse_lsn(confirmed) if confirmed else None
+    return SlotState(plugin, database, active_pid, status, confirmed_flush, bool(is_two_phase), bool(is_kept), why)
 
 
 def drop(connection: psycopg.Connection[Any], slot: str, timeout_s: float = 30.0) -> None:

@@ -59,7 +59,12 @@ BAD_STARTS: dict[str, tuple[ServerIdentity, SlotState | None, str]] = {
     ),
     "older backup": (replace(SERVER, wal_end=Lsn(199)), SLOT, "WAL ends at 0/C7"),
     "slot gone": (SERVER, None, "slot walbridge is gone"),
-    "slot lost": (SERVER, replace(SLOT, wal_status="lost"), "is lost"),
+    "slot lost": (SERVER, replace(SLOT, wal_status="lost"), "is lost: the server removed WAL"),
+    "slot idle for too long": (
+        SERVER,
+        replace(SLOT, wal_status="lost", invalidation_reason="idle_timeout"),
+        "is lost: nobody read it for as long as idle_replication_slot_timeout says",
+    ),
     "another plugin": (SERVER, replace(SLOT, plugin="test_decoding"), "of plugin test_decoding"),
     "slot of another database": (SERVER, replace(SLOT, database="shop2"), "in database shop2"),
     "two_phase": (SERVER, replace(SLOT, two_phase=True), "two_phase"),

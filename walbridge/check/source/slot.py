@@ -42,13 +42,9 @@ def slot_findings(case: SlotCase) -> Iterator[Finding]:
         yield advice(AREA, f"slot {case.name} does not exist yet", "walbridge init")
         return
     held = f"holds {bytes_text(case.retained_bytes)} of WAL" if case.retained_bytes is not None else "holds no WAL"
-    if case.state.wal_status == "lost":
+    if case.state.why_lost is not None:
         if not case.is_needed:
-            yield error(
-                AREA,
-                f"slot {case.name} is lost: the server removed WAL that was not read yet",
-                COPY_ALL,
-            )
+            yield error(AREA, f"slot {case.name} is lost: {case.state.why_lost}", COPY_ALL)
     elif case.state.wal_status == "unreserved":
         yield error(
             AREA,

@@ -80,6 +80,10 @@ SLOTS: dict[str, tuple[SlotCase, Finding]] = {
             COPY_ALL,
         ),
     ),
+    "lost since nobody read it": (
+        SlotCase("s", state(wal_status="lost", invalidation_reason="idle_timeout")),
+        error("slot", "slot s is lost: nobody read it for as long as idle_replication_slot_timeout says", COPY_ALL),
+    ),
 }
 GUARDS: dict[str, tuple[Progress | None, SlotState | None, Finding]] = {
     "nothing yet": (None, None, ok("slot", "server, slot and progress fit together (no cut yet)")),
