@@ -127,12 +127,12 @@ class SourceWatch:
         self.news.altered.look_if_due(progress.relation_ids, is_altered=self._pace.is_altered)
         now = self.now.publications(progress.relation_ids)
         refuse_lost_publications(progress, self._publications, now, self._tables.awaited_publications)
+        left = baseline.no_longer_published(self._publications, now)  # first, since it refuses lost operations
         self.news.leaving.note_members(now.members.keys())
         self._memberships.compare(baseline, now)
         self._shown, self._single_looks = _snapshot_of(now), 0
         self._compare_storage(progress.relation_ids, self._shown)
         self.storage.note_look(now, self._shown)
-        left = baseline.no_longer_published(self._publications, now)
         now = self._note_left(left & set(progress.relation_ids), now)
         self.news.names.note_look(now.names, now.lsn, self._tables.writers.name_of)
         self._look_for_other_publications(now)
