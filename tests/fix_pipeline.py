@@ -44,6 +44,8 @@ class PipelineUnderTest:
     plan_rows_max: int = 250_000
     dropped_tables: str = "keep"
     applier: str = "auto"
+    on_table_error: str = "copy"
+    """The job's, in ``[lake]``."""
 
     @property
     def database(self) -> Any:
@@ -61,6 +63,7 @@ class PipelineUnderTest:
                 "plan_rows_max": self.plan_rows_max,
                 "dropped_tables": self.dropped_tables,
                 "applier": self.applier,
+                "on_table_error": self.on_table_error,
             },
         )
 
