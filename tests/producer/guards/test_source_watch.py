@@ -140,6 +140,15 @@ def test_table_that_is_unfit_at_a_start_is_doubted_and_the_others_are_not() -> N
     assert watched.watched.doubts.take(END) == {ORDERS: reason}
 
 
+def test_operations_that_are_left_out_are_told_and_no_table_is_doubted_for_them() -> None:
+    """I7: by its membership each table looks as if it had been taken out and put back, which a copy would mend."""
+    watched = opened()
+
+    with pytest.raises(OperatorError, match="does not publish update"):
+        watched.look(missing_operations=("update",), members={ORDERS: "* without update", ITEMS: "* without update"})
+    assert watched.watched.doubts.reasons == {}
+
+
 def test_columns_are_looked_at_before_what_is_published_of_them_is_compared() -> None:
     """I8: else a look could find columns by a list that was altered after the comparison."""
     watched = opened()
