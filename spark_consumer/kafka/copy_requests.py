@@ -15,6 +15,7 @@ import structlog
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from walbridge.schemas.control.table_progress import STALE
 from walbridge.schemas.control.table_request import COPY, TableRequest, encode_request, request_key
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.properties import flatten
@@ -22,7 +23,6 @@ from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import progress_topic
 from walbridge.spark_consumer.kafka.kafka_client import java_map
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
-from walbridge.spark_consumer.plan.table_head import STALE
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 log = structlog.get_logger()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from walbridge.schemas.control.cut import Cut, Epoch
+from walbridge.schemas.control.table_progress import QUARANTINED, STALE
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 from walbridge.schemas.topics import free_path, table_path
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
@@ -24,7 +25,7 @@ from walbridge.spark_consumer.plan.next_entries import (
 )
 from walbridge.spark_consumer.plan.pending_copy import PendingCopy, begins_without_copy
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead
-from walbridge.spark_consumer.plan.table_head import AWAITING_COPY, QUARANTINED, STALE
+from walbridge.spark_consumer.plan.table_head import AWAITING_COPY
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble, first_folder
 
 _BEGINNING = Position(Lsn(0), COPIED_ORDINAL)

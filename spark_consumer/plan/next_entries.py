@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from walbridge.schemas.control.metadata_record import RelationRecord
-from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT
+from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT, STALE
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
 from walbridge.spark_consumer.plan.pending_copy import PendingCopy
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, TableHead, TablePlan
-from walbridge.spark_consumer.plan.table_head import AWAITING_COPY, STALE
+from walbridge.spark_consumer.plan.table_head import AWAITING_COPY
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 Relations = Mapping[str, RelationRecord]

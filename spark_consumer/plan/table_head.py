@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from walbridge.schemas.control.table_progress import QUARANTINED, STALE
+
 SUPERSEDED = "superseded"
 """State of a table of an older epoch while the new one is not yet published: it must be copied."""
-STALE, QUARANTINED = "stale", "quarantined"
 AWAITING_COPY = frozenset({STALE, QUARANTINED})
 """States of a table that does not equal the source any more, and takes no changes until a copy of it ends; a
 quarantined one waits for an operator to ask for that copy."""

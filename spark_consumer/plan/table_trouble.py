@@ -9,9 +9,9 @@ nothing more until the end of a copy, which needs nothing of what is there (I8).
 
 from dataclasses import dataclass
 
+from walbridge.schemas.control.table_progress import QUARANTINED, STALE
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.topics import folder_stem
-from walbridge.spark_consumer.plan.table_head import QUARANTINED, STALE
 
 _NEW_FOLDER = "~"
 """It is escaped in names of tables."""

@@ -14,6 +14,7 @@ import pytest
 from tests.spark_consumer.plan.cuts import EPOCH, at, changes, cut, part
 from tests.spark_consumer.plan.test_next_entries import KEYED, RELATIONS, WHOLE
 from walbridge.schemas.control.cut import Barrier, Cut, Epoch
+from walbridge.schemas.control.table_progress import STALE
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
@@ -24,7 +25,6 @@ from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 from walbridge.spark_consumer.plan.next_entries import Relations
 from walbridge.spark_consumer.plan.plan import Plan
-from walbridge.spark_consumer.plan.table_head import STALE
 from walbridge.spark_consumer.plan_runner import PlanRunner
 from walbridge.spark_consumer.resumption import Resumption, refuse_faults, suspecting_missing_storage
 

@@ -13,10 +13,11 @@ plan applies nothing of it, and a thread writes it beside the plans later (``end
 from dataclasses import dataclass
 
 from walbridge.schemas.control.cut import Barrier, Cut, TableChanges
+from walbridge.schemas.control.table_progress import STALE
 from walbridge.schemas.position import Position
 from walbridge.spark_consumer.plan.pending_copy import PendingCopy, begins_copy_beside, copy_begun
 from walbridge.spark_consumer.plan.segments.segment import Segment, SegmentBuilder
-from walbridge.spark_consumer.plan.table_head import STALE, SUPERSEDED, TableHead
+from walbridge.spark_consumer.plan.table_head import SUPERSEDED, TableHead
 
 EMPTYING = frozenset({"truncate", "copy_begin"})
 _STATE_AFTER = {"copy_begin": "copying", "copy_end": "current", "dropped": STALE}

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from tests.spark_consumer.events import column, plan_of, relation, table_plan
 from walbridge.schemas.control.cut import PartitionRange
+from walbridge.schemas.control.table_progress import QUARANTINED
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.plan.missing_schemas import without_missing_schemas
 from walbridge.spark_consumer.plan.pending_copy import CopyShape, PendingCopy
-from walbridge.spark_consumer.plan.table_head import QUARANTINED
 
 A, B = (
     relation([column("id", "int4", is_key=True)], name=name, relation_id=relation_id)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.plan.cuts import HEAD
 from walbridge.schemas.control.metadata_record import RelationRecord
-from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT
+from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT, QUARANTINED, STALE
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
 from walbridge.spark_consumer.plan.next_entries import (
@@ -22,7 +22,6 @@ from walbridge.spark_consumer.plan.next_entries import (
 )
 from walbridge.spark_consumer.plan.pending_copy import CopyShape, PendingCopy
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Segment, TablePlan
-from walbridge.spark_consumer.plan.table_head import QUARANTINED, STALE
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 KEYED = relation([column("id", "int4", is_key=True)], name="a", relation_id=1)
