@@ -269,7 +269,8 @@ class EventStream:
         ends = self._blocked.get(topic)
         if not ends:
             earlier = [partition for partition in self._read_to if partition[0] in before]
-            there = {each for each, _ in earlier if partitions_of(self._consumer, each) is not None}
+            named = {name for name, _ in earlier}
+            there = {name for name in named if partitions_of(self._consumer, name) is not None}
             ends = {each: bounds(self._consumer, *each)[1] for each in earlier if each[0] in there}
         offsets = self.offsets
         unread = {partition: end for partition, end in ends.items() if offsets.get(partition, end) < end}
