@@ -20,6 +20,7 @@ MEMORY_MB = 1_024
 INPUT_BYTES_MAX = 4_096
 _EXECUTED = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
 _COVERED = re.compile(r"cov: (\d+)")
+_PEAK_MB = re.compile(r"stat::peak_rss_mb:\s+(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,14 @@ class Result:
     inputs: int
     seconds: float
     covered: int
+    peak_mb: int
     finding: str | None
 
     def __str__(self) -> str:
         rate = self.inputs / self.seconds if self.seconds else 0
-        line = f"{self.target:16} {self.inputs:>10,} inputs {rate:>8,.0f}/s  {self.covered:>5} edges"
+        line = (
+            f"{self.target:16} {self.inputs:>10,} inputs {rate:>8,.0f}/s  {self.covered:>5} edges {self.peak_mb:>5} MB"
+        )
         return f"{line}  {'ok' if self.finding is None else self.finding}"
 
 
@@ -59,9 +63,13 @@ def fuzz(name: str, inputs: int, folder: Path, seed: int = 0) -> Result:
         capture_output=True, text=True, errors="replace", check=False,
     )  # fmt: skip
     seconds = time.monotonic() - started_s
-    executed, covered = _EXECUTED.findall(done.stderr), _COVERED.findall(done.stderr)
+    executed, covered, peak_mb = (_last(pattern, done.stderr) for pattern in (_EXECUTED, _COVERED, _PEAK_MB))
     finding = None if done.returncode == 0 and executed else _told(name, done.stdout + done.stderr, found)
-    return Result(name, int(executed[-1]) if executed else 0, seconds, int(covered[-1]) if covered else 0, finding)
+    return Result(name, executed, seconds, covered, peak_mb, finding)
+
+
+def _last(pattern: re.Pattern[str], said: str) -> int:
+    return int(next(reversed(pattern.findall(said)), "0"))
 
 
 def _told(name: str, said: str, found: Path) -> str:
