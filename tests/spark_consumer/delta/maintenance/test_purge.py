@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -83,7 +83,7 @@ class Seconds:
 def table(lake: Path, spark: SparkSession) -> Marked:
     """Of 40 rows in one file 15 are marked; one of 20 in another is."""
     made = Marked(lake, spark, Clock())
-    spark.range(1000, 1020).coalesce(1).toDF("n").write.format("delta").mode("append").save(str(made.folder))
+    write_deltalake(str(made.folder), pa.table({"n": pa.array(range(1000, 1020), pa.int64())}), mode="append")
     made.rows |= {*range(1000, 1020)}
     spark.sql(f"DELETE FROM delta.`{made.folder}` WHERE n < 15 OR n = 1000")
     made.rows -= {*range(15), 1000}
