@@ -14,7 +14,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql.context import SQLContext
 
-from tests.jvm import AT_REST, short_lived
+from tests.jvm import AT_REST, LIVES_FOR_ALL, short_lived
 from tests.shared_servers import watched
 from walbridge.embedded.folders import RunFolder
 from walbridge.embedded.jars import spark_jars
@@ -180,7 +180,8 @@ def _session(scratch: Path, log: Path) -> SparkSession:
     conf.set("spark.jars", ",".join(map(str, spark_jars())))
     conf.set("spark.local.dir", str(scratch / "local"))
     conf.set("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-    options = (*short_lived(), EXIT_ON_OUT_OF_MEMORY, f"-Djava.io.tmpdir={scratch}", f"-Dderby.system.home={scratch}")
+    folders = f"-Djava.io.tmpdir={scratch}", f"-Dderby.system.home={scratch}"
+    options = (*short_lived(), *LIVES_FOR_ALL, EXIT_ON_OUT_OF_MEMORY, *folders)
     conf.set("spark.driver.extraJavaOptions", " ".join(options))
     with log.open("ab") as output:
         # What it says before it dies is found where the test that it failed can quote it.

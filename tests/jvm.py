@@ -18,6 +18,9 @@ FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"
 AT_REST = {"spark.sql.streaming.pollingDelay": "40ms"}
 """A job that waits for the next cut asks Kafka so often. Where a lake is published at once, as in tests, it would do so
 every 10 ms."""
+LIVES_FOR_ALL = ("-XX:ReservedCodeCacheSize=192m",)
+"""For the JVM that tests share. With the first compiler alone the JVM has room for 48 MB of code: when these are full
+(with Spark after some hundred tests) it searches them for what it can do without, compiles that anew, and so on."""
 SPARK_CONF = "WALBRIDGE_SPARK__CONF"
 """Variable that says so to programs under test; benchmarks and soak run without it."""
 
