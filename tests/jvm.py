@@ -33,6 +33,11 @@ def short_lived() -> tuple[str, ...]:
         return (FIRST_COMPILER_ONLY,)
 
 
+def variables() -> dict[str, str]:
+    """For programs that start such JVMs and do not ask for options: a launcher, a cluster, the demo."""
+    return {"JAVA_TOOL_OPTIONS": " ".join(short_lived())}
+
+
 def spark_archive() -> ClassArchive:
     """What ``tests/class_archives.py`` makes.
 

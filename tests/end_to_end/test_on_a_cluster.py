@@ -16,10 +16,10 @@ import pyspark
 import pytest
 from deltalake import DeltaTable
 
+from tests import jvm
 from tests.contract_writer import ColumnSpec, ContractWriter
 from tests.documents import PAGES, ROOT, blocks
 from tests.fix_spark import NO_PYTHON
-from tests.jvm import short_lived
 from tests.spark_consumer.accounts import HISTORY
 from tests.spark_consumer.program import START_S, Program, environment
 from tests.wait import wait_until
@@ -34,11 +34,6 @@ REGISTERED = "Successfully registered"
 ROWS, ROW_BYTES = 400, 100_000
 RUNS_S = 540
 """On an idle machine a minute: four JVMs start."""
-
-
-def options_of_jvms() -> dict[str, str]:
-    """For all that start here: each ends after a minute."""
-    return {"JAVA_TOOL_OPTIONS": " ".join(short_lived())}
 
 
 class Cluster:
@@ -62,7 +57,7 @@ class Cluster:
         return worker
 
     def _start(self, role: str, *arguments: str) -> ServerProcess:
-        environ = environment({"SPARK_LOCAL_DIRS": str(self._folder / "scratch"), **options_of_jvms()})
+        environ = environment({"SPARK_LOCAL_DIRS": str(self._folder / "scratch"), **jvm.variables()})
         command = [str(BIN / "spark-class"), role, "--host", "127.0.0.1", *arguments]
         started = ServerProcess(role, command, self._folder / "cluster.log", environ=environ)
         self._ending.callback(started.kill)
@@ -185,7 +180,7 @@ def started_command_of_the_page(cluster: Cluster, checkout: Path, **variables: s
                 "PYSPARK_DRIVER_PYTHON": sys.executable,
                 "PYSPARK_PYTHON": NO_PYTHON,
                 "SPARK_HOME": str(BIN.parent),
-                **options_of_jvms(),
+                **jvm.variables(),
                 **variables,
             }
         ),

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 import walbridge
+from tests import jvm
 from tests.wait import wait_until
 from walbridge.embedded.folders import KEEP
 
@@ -31,7 +32,7 @@ class Running:
         self._log = log
         with log.open("wb") as output:
             command = [sys.executable, "-m", "walbridge", "demo", *options]
-            environ = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+            environ = os.environ | jvm.variables() | {"PYTHONPATH": str(REPOSITORY)}
             self.process = psutil.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd="/", env=environ)
         self.family: set[psutil.Process] = set()
 
@@ -110,9 +111,12 @@ def test_demo_leaves_no_process_behind(finished: Running) -> None:
 
 
 def test_every_line_that_the_demo_offers_to_paste_shows_its_tables(finished: Running) -> None:
+    environ = os.environ | jvm.variables()
     offered = [line.strip() for line in finished.text.splitlines() if re.match(r"  .* -c '", line)]
     answers = [
-        subprocess.run(line, shell=True, capture_output=True, text=True, check=False, cwd=REPOSITORY, timeout=600)
+        subprocess.run(
+            line, shell=True, capture_output=True, text=True, check=False, cwd=REPOSITORY, timeout=600, env=environ
+        )
         for line in offered
     ]
 
