@@ -38,17 +38,13 @@ MARKED_S = 10.0
 """A transaction ends in each partition at a moment of its own: in that of the cuts last, maybe."""
 
 
-class TopicReader:
-    """Follows one topic as a read_committed reader; keeps what it has read. While nobody reads, it fetches nothing.
+class Client:
+    """A consumer for readers that take turns: to make one, connect it and end it costs more than most topics do."""
 
-    Args:
-        fetch_ms: of ``AT_ONCE_MS`` and ``PATIENT_MS``.
-    """
-
-    def __init__(self, bootstrap_servers: str, topic: str, fetch_ms: int = AT_ONCE_MS) -> None:
-        self.topic = topic
-        self.messages: list[Message] = []
-        self._consumer = Consumer(
+    def __init__(self, bootstrap_servers: str, fetch_ms: int) -> None:
+        self.reader: TopicReader | None = None
+        """Which reads now."""
+        self.consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap_servers,
                 "group.id": "tests",
@@ -62,16 +58,35 @@ class TopicReader:
                 "error_cb": lambda error: None,
             }
         )
+
+
+class TopicReader:
+    """Follows one topic as a read_committed reader; keeps what it has read. While nobody reads, it fetches nothing.
+
+    Args:
+        fetch_ms: of ``AT_ONCE_MS`` and ``PATIENT_MS``.
+        client: shared with other readers; one of its own by default.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str, topic: str, fetch_ms: int = AT_ONCE_MS, client: Client | None = None
+    ) -> None:
+        self.topic = topic
+        self.messages: list[Message] = []
+        self._client = client or Client(bootstrap_servers, fetch_ms)
+        self._consumer = self._client.consumer
         self._ends: dict[int, int] = {}
         self._by_place: dict[tuple[int, int], Message] = {}
         self._next: dict[int, int] = {}
         """By partition, the offset to read next."""
-        self._is_reading = False
         self._begin()
 
     def _begin(self) -> None:
+        self._next = dict.fromkeys(self._partitions(), 0)
+
+    def _partitions(self) -> list[int]:
         found = self._consumer.list_topics(self.topic, timeout=READ_S).topics[self.topic]
-        self._next = dict.fromkeys(found.partitions, 0) if found.error is None else {}
+        return list(found.partitions) if found.error is None else []
 
     @property
     def partition_count(self) -> int:
@@ -90,18 +105,18 @@ class TopicReader:
             while not done() and time.monotonic() < deadline_s:
                 self._poll()
         finally:
-            if self._is_reading:
+            if self._client.reader is self:
                 self._consumer.unassign()
-                self._is_reading = False
+                self._client.reader = None
 
     def _poll(self) -> None:
         if not self.exists:
             time.sleep(0.05)
             return
-        if not self._is_reading:
-            self._is_reading = True
+        if self._client.reader is not self:
+            self._client.reader = self
             self._consumer.assign([TopicPartition(self.topic, *place) for place in self._next.items()])
-        if (message := self._consumer.poll(0.05)) is not None:
+        if (message := self._consumer.poll(0.05)) is not None and message.topic() in (self.topic, None):
             error = message.error()
             if error is None:
                 self.messages.append(message)
@@ -121,6 +136,16 @@ class TopicReader:
             self.read_until(lambda: len(self._ends) == self.partition_count)
             assert len(self._ends) == self.partition_count, f"{self.topic} was not read to its end"
         return self.messages
+
+    def places(self) -> set[tuple[int, int]]:
+        """Partition and offset of all that is visible now, or was. What has been read is not fetched anew."""
+        self._next = dict.fromkeys(self._partitions(), 0) | self._next
+        if not self._next:
+            return set()
+        self._ends.clear()
+        self.read_until(lambda: len(self._ends) == self.partition_count)
+        assert len(self._ends) == self.partition_count, f"{self.topic} was not read to its end"
+        return set(self._by_place)
 
     def read_range(self, part: PartitionRange) -> list[Message]:
         """Exactly the records of a cut's range; fails if one of them is not there."""
@@ -161,6 +186,7 @@ class Topics:
         self._bootstrap_servers = bootstrap_servers
         self._pipeline = pipeline
         self._readers: dict[tuple[str, int], TopicReader] = {}
+        self._clients: dict[int, Client] = {}
         self._schemas: dict[str, tuple[RelationRecord, Any]] = {}
         self._versions: dict[tuple[str, int], RelationRecord] = {}
         self._log_ends: LogEnds | None = None
@@ -171,12 +197,15 @@ class Topics:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for reader in self._readers.values():
-            reader.close()
+        for client in self._clients.values():
+            client.consumer.close()
 
     def reader(self, topic: str, fetch_ms: int = AT_ONCE_MS) -> TopicReader:
         if (topic, fetch_ms) not in self._readers:
-            self._readers[topic, fetch_ms] = TopicReader(self._bootstrap_servers, topic, fetch_ms)
+            if fetch_ms not in self._clients:
+                self._clients[fetch_ms] = Client(self._bootstrap_servers, fetch_ms)
+            client = self._clients[fetch_ms]
+            self._readers[topic, fetch_ms] = TopicReader(self._bootstrap_servers, topic, fetch_ms, client)
         return self._readers[topic, fetch_ms]
 
     def wait_for_cut(self, wanted: Callable[[Cut], bool], what: str, timeout_s: float = READ_S) -> Cut:
@@ -324,11 +353,7 @@ class Topics:
         """What readers see in the data topics is exactly what the cuts name: nothing twice, nothing
         more, and each partition in position order (I3)."""
         topics = {part.topic for cut in self._cuts_of_what_is_there() for part in cut.partitions}
-        seen = {
-            (topic, message.partition() or 0, message.offset() or 0)
-            for topic in topics
-            for message in self.reader(topic).read_to_end()
-        }
+        seen = {(topic, *place) for topic in topics for place in self.reader(topic).places()}
         deadline_s = time.monotonic() + MARKED_S
         # Cuts are read behind what they name, since a copy may go on meanwhile.
         while unnamed := seen - _named(cuts := self._cuts_of_what_is_there()):
