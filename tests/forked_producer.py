@@ -7,6 +7,7 @@ no open files of ours when it forks; what is read from the environment at import
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -22,6 +23,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).parent.parent
 MESSAGE_BYTES = 2**20
@@ -148,7 +150,7 @@ def template() -> Template:
 
 
 def _serve(channel: socket.socket) -> int:
-    """Fork at each request; in a child, the exit code of the program."""
+    """Fork at each request; a child is the program, and ends with its exit code."""
     waited = selectors.DefaultSelector()
     waited.register(channel, selectors.EVENT_READ)
     while True:
@@ -165,7 +167,7 @@ def _serve(channel: socket.socket) -> int:
             if (pid := os.fork()) == 0:
                 waited.close()
                 channel.close()
-                return _run(request, files[0])
+                _end(_run(request, files[0]))
             os.close(files[0])
             channel.send(json.dumps({"number": request["number"], "pid": pid}).encode())
             waited.register(os.pidfd_open(pid), selectors.EVENT_READ, (request["number"], pid))
@@ -188,6 +190,15 @@ def _run(request: dict[str, object], log: int) -> int:
     importlib.reload(kill_points)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return main(request["arguments"])  # type: ignore[arg-type]
+
+
+def _end(code: int) -> NoReturn:
+    """As Python ends, but for its objects: to free each, in pages that are copied first, is 60 ms of a start's 300."""
+    threading._shutdown()  # type: ignore[attr-defined]  # which waits for threads that are no daemons
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
