@@ -221,7 +221,8 @@ def refuse_slot_of_others(settings: Settings, found: SlotState) -> None:
         RetryableError: Kafka is away.
     """
     admin = TopicAdmin(settings)
-    is_known = progress_topic(settings.name) in admin.partition_counts() and read_progress(settings) is not None
+    is_there = admin.partition_counts_of([progress_topic(settings.name)])
+    is_known = bool(is_there) and read_progress(settings) is not None
     if not is_known and former_progress(settings, admin) is None:
         refuse_foreign_slot(found, settings.postgres.slot)
 

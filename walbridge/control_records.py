@@ -5,7 +5,7 @@ Progress and cuts are read from their ends, since they grow with every batch. No
 producer is opened: it would fence the running one.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -13,6 +13,7 @@ from confluent_kafka import Message
 
 from walbridge.producer.kafka.control_topics import read_metadata, slot_progress
 from walbridge.producer.kafka.partition_log import PartitionLog
+from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.schemas.control.cut import Cut, changes_tables, decode_cut
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.progress_record import Progress
@@ -32,6 +33,17 @@ class WrittenCut:
     cut: Cut
     written_at_ms: int
     unchanged_since: Lsn
+
+
+def topics_there(settings: Settings) -> Collection[str]:
+    """Which of the topics that are read here exist. A broker may have ten thousand others, and some verbs ask again and
+    again.
+
+    Raises:
+        RetryableError: no broker answers.
+    """
+    read = progress_topic, cuts_topic, metadata_topic
+    return TopicAdmin(settings).partition_counts_of([topic(settings.name) for topic in read])
 
 
 def newest_progress(settings: Settings, topics: Container[str], *, all_tables: bool = True) -> Progress | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from walbridge.control_records import relations
+from walbridge.control_records import relations, topics_there
 from walbridge.producer.kafka.partition_log import SLICE_S, PartitionLog, read_only_consumer
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.connection import retry_at_start
@@ -83,30 +83,32 @@ def _print(events: Iterable[ReadableEvent], *, flush: bool) -> None:
 def _events(
     settings: Settings, table: str, beginning: Beginning, *, follow: bool, say: Callable[[str], None]
 ) -> Iterator[ReadableEvent]:
-    counts, known = retry_at_start(lambda: _contents(settings), min(ANSWER_S, settings.postgres.start_timeout_s))
-    topic = messages_topic(settings.name) if table == MESSAGES else topic_of(table, known)
-    if topic not in counts and table == MESSAGES:
+    answer_s = min(ANSWER_S, settings.postgres.start_timeout_s)
+    topic, partitions = retry_at_start(lambda: _place_of(settings, table), answer_s)
+    if not partitions and table == MESSAGES:
         raise OperatorError(
             "no logical message of this pipeline is in Kafka yet",
             remedy="set messages = true in [postgres], and run walbridge produce",
         )
-    if topic not in counts:
+    if not partitions:
         raise OperatorError(
             f"topic {topic} of table {table} is gone",
             remedy=f"{copy_command(table)}: the producer copies it into another topic, if it has not done so by itself",
         )
-    decoder = EventDecoder(lambda: relations(settings, counts))
+    decoder = EventDecoder(lambda: relations(settings, topics_there(settings)))
     with ExitStack() as stack:
-        logs = [stack.enter_context(PartitionLog(settings, topic, each)) for each in range(counts[topic])]
+        logs = [stack.enter_context(PartitionLog(settings, topic, each)) for each in range(partitions)]
         yield from _present(logs, decoder, beginning)
         next_offsets = [log.next_offset for log in logs]
     if follow:
         yield from _decoded(decoder, _coming(settings, topic, next_offsets, say))
 
 
-def _contents(settings: Settings) -> tuple[dict[str, int], list[RelationRecord]]:
-    counts = TopicAdmin(settings).partition_counts()
-    return counts, relations(settings, counts)
+def _place_of(settings: Settings, table: str) -> tuple[str, int]:
+    """A table's topic, and how many partitions it has: none where it is gone."""
+    known = relations(settings, topics_there(settings))
+    topic = messages_topic(settings.name) if table == MESSAGES else topic_of(table, known)
+    return topic, TopicAdmin(settings).partition_counts_of([topic]).get(topic, 0)
 
 
 def topic_of(table: str, known: Iterable[RelationRecord]) -> str:

@@ -11,10 +11,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from walbridge.control_records import WrittenCut, newest_cut, newest_progress, relations
+from walbridge.control_records import WrittenCut, newest_cut, newest_progress, relations, topics_there
 from walbridge.extras import missing_package
 from walbridge.producer.copying.copy_share import TableSize
-from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.connection import connect_sql
 from walbridge.producer.postgres.slots.slot_row import Source, source_of
 from walbridge.program_runs import job_words, producer_words, verifier_words
@@ -93,7 +92,7 @@ def published_of(settings: Settings) -> Published:
         RetryableError: no broker answers.
         OperatorError: a record was written by newer code.
     """
-    topics = TopicAdmin(settings).partition_counts()
+    topics = topics_there(settings)
     progress, newest = newest_progress(settings, topics), newest_cut(settings, topics)
     cut = _newest_cut(newest) if newest else None
     if progress is None:

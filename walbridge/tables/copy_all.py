@@ -8,7 +8,7 @@ where a new epoch is requested, since the lake cannot go on.
 
 import time
 
-from walbridge.control_records import relations
+from walbridge.control_records import relations, topics_there
 from walbridge.producer.copying.next_epoch import begins_again
 from walbridge.producer.errors.topics import metadata_gone
 from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
@@ -115,7 +115,7 @@ def _refuse_lost_topics(settings: Settings, progress: Progress) -> None:
     baseline, admin = Baseline.of(progress), TopicAdmin(settings)
     if baseline is not None and baseline.control_topics:
         baseline.refuse_other_control_topics(admin.describe(baseline.control_topics).found())
-    recorded = {record.table.relation_id for record in relations(settings, admin.partition_counts())}
+    recorded = {record.table.relation_id for record in relations(settings, topics_there(settings))}
     if missing := [str(each) for each in progress.relation_ids if each not in recorded]:
         raise metadata_gone(metadata_topic(settings.name), missing)
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import psycopg
 
-from walbridge.control_records import newest_progress, relations
+from walbridge.control_records import newest_progress, relations, topics_there
 from walbridge.producer.copying.copy_share import TableSize
-from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.catalog import published_tables_unless_locked
 from walbridge.producer.postgres.connection import connect_sql
 from walbridge.producer.postgres.facts import PublishedTable
@@ -71,7 +70,7 @@ def read_tables(settings: Settings, *, needs_postgres: bool) -> PipelineTables:
         OperatorError: there is no such pipeline, or a server refuses.
         RetryableError: a server is away.
     """
-    topics = TopicAdmin(settings).partition_counts()
+    topics = topics_there(settings)
     progress = newest_progress(settings, topics)
     if progress is None:
         raise OperatorError(

@@ -6,9 +6,8 @@ only.
 
 from collections.abc import Sequence
 
-from walbridge.control_records import newest_progress
+from walbridge.control_records import newest_progress, topics_there
 from walbridge.producer.guards.baseline import followed_names
-from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 
@@ -18,7 +17,7 @@ def others_followed(settings: Settings) -> Sequence[str]:
     can tell."""
     named = settings.postgres.publication_names
     try:
-        progress = newest_progress(settings, TopicAdmin(settings).partition_counts(), all_tables=False)
+        progress = newest_progress(settings, topics_there(settings), all_tables=False)
     except (OperatorError, RetryableError):
         return ()
     followed = named if progress is None else followed_names(progress, named)
