@@ -6,6 +6,7 @@ types' own output functions, as the stream does; casts to text do not (bool, cha
 Source: PostgreSQL manual, COPY, "Text Format"; tablesync.c for which rows and columns.
 """
 
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -20,7 +21,7 @@ from walbridge.schemas.errors import OperatorError, RetryableError
 
 SILENT_S = 0.2
 """So long nothing comes before the reader is told."""
-BLOCK_BYTES = 2**18
+BLOCK_BYTES = 2**19
 
 
 class Snapshot:
@@ -163,8 +164,8 @@ def copied(
 ) -> Iterator[bytes | None]:
     """What this COPY of the table sends, as TupleData; None whenever nothing has come for SILENT_S."""
     column_count = len(table.column_names)
-    for line in copied_lines(connection, statement, table):
-        yield None if line is None else tuple_of_line(line, column_count)
+    for block in copied_blocks(connection, statement, table, sys.maxsize):
+        yield from [tuple_of_line(line, column_count) for line in block] if block else [None]
 
 
 def copied_blocks(
@@ -175,44 +176,42 @@ def copied_blocks(
     A block holds ``BLOCK_BYTES``, or what has come before a silence, which may be nothing. One ends where ``bytes_max``
     is reached: sizes are ``line_size``.
     """
-    block: list[bytes] = []
-    head, size, left = line_size(b"", len(table.column_names)), 0, bytes_max
-    for line in copied_lines(connection, statement, table):
-        if line is not None:
-            block.append(line)
-            size += head + len(line)
-            if size < BLOCK_BYTES and size < left:
-                continue
-        yield block
-        left -= size
-        block, size = [], 0
-    if block:
-        yield block
-
-
-def copied_lines(
-    connection: psycopg.Connection[Any], statement: sql.Composed, table: PublishedTable
-) -> Iterator[bytes | None]:
-    """The same as lines of COPY's text format."""
-    pgconn = connection.pgconn
+    pgconn, head = connection.pgconn, line_size(b"", len(table.column_names))
+    block, size, left = list[bytes](), 0, bytes_max
     try:
-        pgconn.send_query(statement.as_bytes(connection))
-        while pgconn.is_busy():
-            if not has_input(pgconn, SILENT_S):
-                yield None
-        _refuse_failed(pgconn, table)
+        for _ in _until_begun(connection, statement, table):
+            yield []
+        next_line, limit = pgconn.get_copy_data, min(BLOCK_BYTES, left)
         while True:
-            count, line = pgconn.get_copy_data(1)
+            count, line = next_line(1)
             if count > 0:
-                yield bytes(line)
+                block.append(bytes(line))
+                size += head + count
+                if size < limit:
+                    continue
             elif count < 0:
                 break
-            elif not has_input(pgconn, SILENT_S):
-                yield None
+            elif has_input(pgconn, SILENT_S):
+                continue
+            yield block
+            left -= size
+            block, size, limit = [], 0, min(BLOCK_BYTES, left)
         while _refuse_failed(pgconn, table):
             pass
     except psycopg.Error as error:
         raise classified(error) from None
+    if block:
+        yield block
+
+
+def _until_begun(connection: psycopg.Connection[Any], statement: sql.Composed, table: PublishedTable) -> Iterator[None]:
+    """Ask for the copy; None after each silence, until rows may come."""
+    pgconn = connection.pgconn
+    pgconn.send_query(statement.as_bytes(connection))
+    while pgconn.is_busy():
+        if not has_input(pgconn, SILENT_S):
+            yield None
+    _refuse_failed(pgconn, table)
 
 
 def _refuse_failed(pgconn: pq.abc.PGconn, table: PublishedTable) -> bool:
