@@ -234,7 +234,7 @@ class _Tables:
                 return
         for table, writer in zip(published, writers, strict=True):
             copying = self._begun(writer)
-            copying.send(snapshot.rows(table))
+            copying.send(snapshot.blocks(table))
             self._end(copying)
 
     def _copy_pieces(self, workers: CopyWorkers, pieces: list[Piece], writers: dict[int, RecordWriter]) -> None:
@@ -272,7 +272,7 @@ class _Tables:
             with contextlib.closing(answered.rows) as rows:
                 copying.send_blocks(rows.blocks(), answered.handed.size_bytes if answered.handed else 0)
         elif isinstance(wanted, PieceWanted) and not copying.is_left:
-            copying.send(self._snapshot.rows(wanted.table, wanted.piece.condition))
+            copying.send(self._snapshot.blocks(wanted.table, wanted.piece.condition))
 
     def _begun(self, writer: RecordWriter) -> TableOfCopy:
         stops = self._settings.producer.on_table_error == "stop"

@@ -1,21 +1,21 @@
 """One table of the first copy: its beginning, its rows, its end.
 
 In: rows, as its snapshot shows them, in any order. Out: the same in its topic, between the records that begin and end
-a copy. Rows come as TupleData that this process has read, or as blocks that a worker process has encoded. A line of the
+a copy. Rows come as lines that this process has read, or as blocks that a worker process has encoded. A line of the
 log tells at least every 10 s how far it is.
 
 ``source.snapshot`` tells readers which rows are the first and the last, of all tables and of each: ``Ends``.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.copy_share import LINE_S, TableSize, line_of, seconds_left
 from walbridge.producer.copying.troubles import after_trouble
-from walbridge.producer.encoding.copied_rows import CopiedBlock, EncodedRow
+from walbridge.producer.encoding.copied_rows import CopiedBlock, EncodedRow, RowEncoder, RowFormat
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.errors.rows import UnfitRow, unfit_row
 from walbridge.producer.pgoutput.copy_text import tuple_of_line
@@ -118,33 +118,42 @@ class TableOfCopy:
         out.add_barrier(writer, "copy_begin", Position(self._at, COPIED_ORDINAL))
         out.send_to_all_partitions(writer, writer.truncate(self._source, COPIED_ORDINAL, out.ts_ms, copies=True))
 
-    def send(self, copied: Iterator[bytes | None]) -> None:
-        """Rows as TupleData; None after a silence. They are read to the end whatever they are: to break off would end
-        the snapshot."""
-        out = self._out
-        out.open()
-        for row in copied:
-            if row is None and (row := self._after_silence(copied)) is None:
-                break
+    def send(self, copied: Iterable[list[bytes]]) -> None:
+        """Rows as lines, many at a time; none after a silence. They are read to the end whatever they are: to break off
+        would end the snapshot."""
+        encoder = RowEncoder(RowFormat(self._writer.relation, self._writer.snapshot_source))
+        for lines in copied:
+            if not lines:
+                self._hear_nothing()
+                continue
+            self._bytes += sum(map(len, lines))
             if self._unfit is None:
-                self._take(row)
-            self._rows += 1
-            self._bytes += len(row)
-            # The clock is asked now and then only; bytes always, since a row may have megabytes.
-            if (self._rows % 100 == 0 or out.batch.byte_count >= out.limits.bytes_max) and out.is_full:
-                self._end_batch()
-                out.open()
+                self._encode(encoder, lines)
 
     def send_blocks(self, blocks: Iterable[CopiedBlock], size_bytes: int = 0) -> None:
         """Rows that are encoded, and lines of those that could not be; ``size_bytes``: of all of them as lines."""
         self._bytes += size_bytes
         for block in blocks:
-            if self._unfit is not None:
-                return
+            self._take_rows(block)
+
+    def _encode(self, encoder: RowEncoder, lines: list[bytes]) -> None:
+        try:
+            block = encoder.block(lines)
+        except ProtocolError as error:
+            self._give_up(error)
+        else:
+            self._take_rows(block)
+
+    def _take_rows(self, block: CopiedBlock) -> None:
+        """As many at a time as the batch has room for."""
+        first = 0
+        while first < len(block.rows) and self._unfit is None:
             self._out.open()
-            if block.lines:
-                self._take_block(block)
-            self._rows += len(block.rows)
+            end = first + max(self._out.rows_left, 1)
+            rows = block.rows[first:end]
+            self._take_block(CopiedBlock(rows, block.lines[first:end]))
+            self._rows += len(rows)
+            first = end
             if self._out.is_full:
                 self._end_batch()
 
@@ -249,16 +258,11 @@ class TableOfCopy:
         kill_point("copy:rows")
         self._check_stop()
 
-    def _after_silence(self, rows: Iterator[bytes | None]) -> bytes | None:
-        """The next row, None at the end. A row filter may pass none for hours."""
-        row: bytes | None = None
-        while row is None:
-            end_silent_batch(self._out)
-            self.log_if_due()
-            self._check_stop()
-            row = next(rows, b"")
-        self._out.open()
-        return row or None
+    def _hear_nothing(self) -> None:
+        """A row filter may pass no row for hours."""
+        end_silent_batch(self._out)
+        self.log_if_due()
+        self._check_stop()
 
     def _leave(self, reason: UnfitRow) -> None:
         """A table that this copy does not hold: what was sent of it is void, and it waits for ``walbridge copy``."""

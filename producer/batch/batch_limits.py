@@ -53,6 +53,10 @@ class BatchLimits:
         """Whether a limit is reached, so that the batch ends at the next boundary between transactions."""
         return self._are_reached(batch, 1) or age_s(batch) * 1000 >= self._limits.batch_ms_max
 
+    def rows_left(self, batch: Batch) -> int:
+        """How many more rows the limit has room for."""
+        return max(self._limits.batch_rows_max - batch.row_count, 0)
+
     def may_wait(self, batch: Batch) -> bool:
         """Whether a full batch may stay open for a moment: it holds less than twice the limits."""
         return not self._are_reached(batch, 2) and age_s(batch) < self.age_max_s

@@ -197,6 +197,11 @@ class OpenBatch:
         """Whether the batch ends at the next boundary between transactions."""
         return self.limits.is_full(self.batch)
 
+    @property
+    def rows_left(self) -> int:
+        """How many more rows make it full."""
+        return self.limits.rows_left(self.batch)
+
     def close(self, split: Split | None) -> None:
         """Commit what is open; inside a transaction, ``split`` says how far it went."""
 

@@ -7,12 +7,13 @@ makes them, record writers as the session has them. No Kafka: what is compared a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from tests.fix_postgres import Database
 from tests.producer.pgoutput.frames import XLogData, decode_frame
 from tests.wait import wait_until
+from walbridge.producer.pgoutput.copy_text import tuple_of_line
 from walbridge.producer.pgoutput.decoder import decode_message
 from walbridge.producer.pgoutput.messages import Commit, Message, Relation
 from walbridge.producer.postgres import catalog
@@ -79,7 +80,11 @@ def copied(database: Database) -> dict[PublishedTable, list[bytes]]:
         ((name,),) = exporter.execute("SELECT pg_export_snapshot()").fetchall()
         with Snapshot(database.dsn, name) as snapshot:
             tables = catalog.published_tables(snapshot.connection, (PUBLICATION,))
-            return {table: [row for row in snapshot.rows(table) if row is not None] for table in tables}
+            return {table: _tuples(table, snapshot.blocks(table)) for table in tables}
+
+
+def _tuples(table: PublishedTable, blocks: Iterable[list[bytes]]) -> list[bytes]:
+    return [tuple_of_line(line, len(table.column_names)) for block in blocks for line in block]
 
 
 def relation_record(database: Database, of: PublishedTable | Relation) -> RelationRecord:

@@ -143,7 +143,7 @@ def test_piece_of_a_table_that_somebody_waits_to_alter_is_left_to_who_holds_it(d
         try:
             with pytest.raises(RetryableError, match="lock"):
                 worker.read(PieceWanted(snapshot.export(), Piece(of), FORMAT))
-            rows = [row for row in snapshot.rows(of) if row is not None]
+            rows = [line for block in snapshot.blocks(of) for line in block]
         finally:
             waiting.cancel_safe()
             altering.join()

@@ -23,7 +23,6 @@ from walbridge.producer.errors.tables import UnfitTable
 from walbridge.producer.first_copy import first_copy
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.source_watch import SourceWatch
-from walbridge.producer.pgoutput.copy_text import tuple_of_line
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.copy_workers.pool import Answered
 from walbridge.producer.postgres.copy_workers.protocol import PieceWanted, RowsHanded
@@ -100,9 +99,17 @@ class Snapshot:
     def export(self) -> str:
         return "exported"
 
-    def rows(self, table: PublishedTable, among: object = None) -> Iterator[bytes | None]:
+    def blocks(self, table: PublishedTable, among: object = None) -> Iterator[list[bytes]]:
+        """Of five rows at most."""
         self._happened.append(f"read {table.name}" if among is None else f"read a part of {table.name}")
-        return (line and tuple_of_line(line, 2) for line in self._source.rows[table.name])
+        block: list[bytes] = []
+        for line in self._source.rows[table.name]:
+            if line is None or len(block) == 5:
+                yield block
+                block = []
+            block += [] if line is None else [line]
+        if block:
+            yield block
 
 
 class Workers:
@@ -407,10 +414,10 @@ def test_table_with_a_row_that_cannot_be_published_is_left_and_the_others_are_co
     assert "a row of table public.orders (key: id) takes 1,000," in str(tables[ORDERS].why)
 
 
-def by_workers(lines: dict[tuple[str, int], list[bytes] | None], *own: bytes) -> Copy:
+def by_workers(lines: dict[tuple[str, int], list[bytes] | None], *own: bytes, rows_max: int = 3) -> Copy:
     source = Source(*own)
     source.workers = Workers(lines)
-    return copy_of(source=source, rows_max=3, row_bytes_max=1024)
+    return copy_of(source=source, rows_max=rows_max, row_bytes_max=1024)
 
 
 def dates(*ids: int) -> list[bytes]:
@@ -457,7 +464,7 @@ def test_line_every_10_seconds_says_how_far_a_table_is(monkeypatch: pytest.Monke
     rows = dates(1, 2, 3, 4, 5)
     orders: dict[tuple[str, int], list[bytes] | None] = {("orders", 0): rows, ("orders", 5): []}
     items: dict[tuple[str, int], list[bytes] | None] = {("items", 0): [], ("items", 5): []}
-    run = by_workers(orders | items) if has_workers else copy_of(*rows, None, None, None, None)
+    run = by_workers(orders | items, rows_max=10) if has_workers else copy_of(*rows, None, None, None, None)
     with structlog.testing.capture_logs() as lines:
         run.run()
 
@@ -467,6 +474,18 @@ def test_line_every_10_seconds_says_how_far_a_table_is(monkeypatch: pytest.Monke
     assert {line["rows"] for line in told} == {5}
     assert all(line["bytes"] >= sum(map(len, rows)) for line in told)
     assert all(line["seconds_left"] > 0 and line["rows_per_s"] >= 0 for line in told)
+
+
+@pytest.mark.parametrize("has_workers", [False, True])
+def test_block_of_more_rows_than_a_batch_may_have_is_sent_in_several(*, has_workers: bool) -> None:
+    """I9"""
+    rows = dates(*range(1, 21))
+    pieces: dict[tuple[str, int], list[bytes] | None] = {("items", 0): [], ("items", 5): [], ("orders", 5): []}
+    run = by_workers(pieces | {("orders", 0): rows}) if has_workers else copy_of(*rows, rows_max=3)
+    run.run()
+
+    assert max(len(batch.rows) for batch in run.kafka.batches) <= 4  # the row that was held back
+    assert [row[1]["id"] for row in run.rows_of("p.public.orders")[1:]] == [*range(1, 21)]
 
 
 def test_table_with_a_row_that_cannot_be_published_is_left_whichever_worker_read_it() -> None:
@@ -520,7 +539,7 @@ def test_stop_inside_a_copy_leaves_it_unfinished() -> None:
         run.run(stop)
 
     assert run.last.progress.state == "copying"
-    assert sum(len(batch.rows) for batch in run.kafka.batches) == 1 + 99  # one is held back
+    assert sum(len(batch.rows) for batch in run.kafka.batches) == 1 + 49  # one is held back
 
 
 def test_baseline_of_the_snapshot_rides_in_the_progress_that_ends_the_copy() -> None:

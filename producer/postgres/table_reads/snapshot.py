@@ -1,8 +1,8 @@
-"""Rows of a table as an exported snapshot shows them, as the tuples that pgoutput would send.
+"""Rows of a table as an exported snapshot shows them.
 
-In: a snapshot name and a published table. Out: TupleData bytes, one a row, so that copied and
-streamed rows go through one transcoder. COPY's text format is used because it prints with the
-types' own output functions, as the stream does; casts to text do not (bool, char(n), inet).
+In: a snapshot name and a published table. Out: lines of COPY's text format, many at a time; or the tuples that pgoutput
+would send for them. COPY's text format is used because it prints with the types' own output functions, as the stream
+does; casts to text do not (bool, char(n), inet).
 Source: PostgreSQL manual, COPY, "Text Format"; tablesync.c for which rows and columns.
 """
 
@@ -72,8 +72,8 @@ class Snapshot:
         except psycopg.Error as error:
             raise classified(error) from None
 
-    def rows(self, table: PublishedTable, among: sql.Composable | None = None) -> Iterator[bytes | None]:
-        """Every published row of the table, as TupleData; None whenever nothing has come for SILENT_S.
+    def blocks(self, table: PublishedTable, among: sql.Composable | None = None) -> Iterator[list[bytes]]:
+        """Every published row of the table, as ``copied_blocks``.
 
         The server sends nothing, not even that the copy has begun, before it has filled a buffer with rows.
 
@@ -85,7 +85,7 @@ class Snapshot:
             RetryableError: the connection ended, or the rows may be another table's: none of them counts.
         """
         refuse_renamed(self._connection, table)
-        yield from copied(self._connection, copy_statement(table, among), table)
+        yield from copied_blocks(self._connection, copy_statement(table, among), table, sys.maxsize)
         refuse_renamed(self._connection, table)
 
 

@@ -190,19 +190,19 @@ def test_rows_do_not_count_where_the_name_is_another_tables_before_or_behind_the
     connection = Connection()
     rows = iter([b"1", b"2"])
 
-    def copied(*_: object) -> Iterator[bytes]:
+    def copied(*_: object) -> Iterator[list[bytes]]:
         for number, row in enumerate(rows, 1):
-            yield row
+            yield [row]
             if number == renamed_at:
                 connection.named = 2
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(snapshot, "connect_sql", lambda *_: connection)
-        patch.setattr(snapshot, "copied", copied)
+        patch.setattr(snapshot, "copied_blocks", copied)
         seen = Snapshot("dsn", "1")
         connection.named = 2 if renamed_at == 0 else 1
         with pytest.raises(RetryableError, match="another one"):
-            list(seen.rows(published()))
+            list(seen.blocks(published()))
 
     assert len(list(rows)) == (2 if renamed_at == 0 else 0)
 
@@ -230,7 +230,7 @@ def test_schema_that_is_renamed_begins_the_copy_again(database: Database, in_liv
             database.execute(SWAPPED)
             seen.connection.execute("SELECT FROM pg_language")  # a lock that is new to a backend has it hear the news
             with pytest.raises(RetryableError, match=r"live\.t is another one"):
-                list(seen.rows(in_live))
+                list(seen.blocks(in_live))
             with pytest.raises(RetryableError, match=r"live\.t is another one"):
                 seen.lock([in_live])
 
@@ -250,12 +250,10 @@ def test_copy_that_finds_no_row_for_a_while_says_so(database: Database) -> None:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         (name,) = connection.execute("SELECT pg_export_snapshot()").fetchone()  # type: ignore[misc]
         with Snapshot(database.dsn, name) as seen:
-            rows = [list(seen.rows(slow)) for _ in range(2)]
+            blocks = [list(seen.blocks(slow)) for _ in range(2)]
 
-    assert [[row for row in each if row is not None] for each in rows] == [
-        [tuple_of_line(b"1\n", 1), tuple_of_line(b"2\n", 1)]
-    ] * 2
-    assert all(each[0] is None for each in rows)
+    assert [[line for block in each for line in block] for each in blocks] == [[b"1\n", b"2\n"]] * 2
+    assert all(each[0] == [] for each in blocks)
 
 
 def test_table_whose_rows_a_policy_hides_from_the_role_is_refused_and_not_copied_in_part(database: Database) -> None:
@@ -271,7 +269,7 @@ def test_table_whose_rows_a_policy_hides_from_the_role_is_refused_and_not_copied
         (name,) = connection.execute("SELECT pg_export_snapshot()").fetchone()  # type: ignore[misc]
         dsn = make_conninfo(database.dsn, user=role, password="x")
         with Snapshot(dsn, name) as seen, pytest.raises(OperatorError, match="may not read"):
-            list(seen.rows(table))
+            list(seen.blocks(table))
 
 
 def test_snapshot_whose_slot_lost_its_connection_is_gone_and_the_copy_begins_again(database: Database) -> None:
