@@ -14,7 +14,7 @@ from tests.producer.avro_reader import record_of
 from tests.producer.copy_lines import line_of
 from tests.producer.strategies import values
 from tests.producer.written_record import BIG, ID, NAME
-from tests.schemas.strategies import column, numeric_typmod, tables
+from tests.schemas.strategies import column, numeric_typmod, relation_records
 from walbridge.producer.encoding import copied_rows
 from walbridge.producer.encoding.columns import rows_by_column
 from walbridge.producer.encoding.columns.rows_by_column import BLOCKS_LEFT, RowsByColumn
@@ -97,9 +97,10 @@ _EDGES["timestamptz"] = st.tuples(_TIMES, _strings("+00", "", "+01", "-00", "+00
 
 
 @settings(deadline=None, max_examples=examples(200))
-@given(st.data(), tables().filter(lambda of: bool(of.columns)))
-def test_rows_of_any_table_are_those_of_its_lines(data: st.DataObject, of: TableSchema) -> None:
-    lines, record = data.draw(lines_of(of)), record_of(of=of)
+@given(st.data(), relation_records().filter(lambda record: bool(record.table.columns)))
+def test_rows_of_any_table_are_those_of_its_lines(data: st.DataObject, record: RelationRecord) -> None:
+    """Also behind the short heads of a registry."""
+    lines = data.draw(lines_of(record.table))
 
     assert by_column(record, lines) == by_line(record, lines)
 
