@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 import pytest
@@ -12,6 +12,9 @@ from tests.fix_postgres import Database, having_vector, new_database
 from tests.integration.both_ways import PUBLICATION, relation_record, slot_of, streamed
 from tests.integration.every_type import COLUMNS, create_statements, edge_rows, insert, random_rows
 from tests.integration.test_types import SOURCE, TS_MS
+from tests.producer.avro_reader import record_of
+from tests.producer.copy_lines import line_of
+from tests.producer.encoding.columns.test_rows_by_column import by_column, by_line
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.encoding.binary.lines import binary_columns
 from walbridge.producer.encoding.binary.types import TypeReaders
@@ -20,7 +23,7 @@ from walbridge.producer.encoding.kafka_record import KafkaRecord
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.encoding.transcoder import BinaryColumns, Transcoder, make_transcoder
 from walbridge.producer.pgoutput.decoder import decode_tuple
-from walbridge.producer.pgoutput.messages import Binary, Insert, Relation, RelationColumn
+from walbridge.producer.pgoutput.messages import Binary, Insert, Relation, RelationColumn, Unsent
 from walbridge.producer.pgoutput.tuple_data import encode_tuple
 from walbridge.producer.postgres.binary_types import binary_facts
 from walbridge.producer.postgres.connection import connect_sql
@@ -104,6 +107,16 @@ def test_row_whose_fields_come_partly_as_text_is_the_same(seen: Streamed) -> Non
     ]
 
     assert seen.events(mixed, binary=True) == seen.events(seen.texts, binary=False)
+
+
+def test_copied_rows_are_the_same_column_by_column(seen: Streamed) -> None:
+    """As the server prints every type, each alone: beside a bytea no row is plain."""
+    table, rows = seen.record.table, [decode_tuple(each) for each in seen.texts]
+    for column, fields in zip(table.columns, zip(*rows, strict=True), strict=True):
+        record = record_of(of=replace(table, columns=(column,)))
+        lines = [line_of(None if isinstance(field, Unsent) else bytes(field)) for field in fields]
+
+        assert by_column(record, lines) == by_line(record, lines) != [], column.type_name
 
 
 def test_copied_rows_which_are_text_are_the_same_in_a_binary_session(seen: Streamed) -> None:
