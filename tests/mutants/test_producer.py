@@ -12,6 +12,7 @@ from tests.producer import test_first_copy
 from tests.producer.batch import test_cut_maker, test_open_batch, test_progress
 from tests.producer.copying import test_copy_state, test_next_epoch, test_visibility, test_window
 from tests.producer.encoding import test_interpreted, test_record
+from tests.producer.encoding.columns import test_rows_by_column
 from tests.producer.guards import test_baseline, test_source_watch, test_start
 from tests.producer.guards.doubts import test_doubts, test_keys_made_again, test_truncations
 from tests.producer.guards.doubts.columns import test_altered_types, test_dropped_expressions
@@ -45,6 +46,7 @@ from walbridge.producer.copying import next_epoch, visibility
 from walbridge.producer.copying.copy_state import TableState
 from walbridge.producer.copying.visibility import ReceivedTransactions
 from walbridge.producer.copying.window import Window, _LaidOver
+from walbridge.producer.encoding.columns.rows_by_column import RowsByColumn
 from walbridge.producer.encoding.interpreted import _Interpreter
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.first_copy_table import TableOfCopy
@@ -130,6 +132,14 @@ NOTICED = {
     "a row that no worker could encode is not copied": Noticed(
         Mutant(TableOfCopy._take_block, "self._take(other)", "pass"),
         test_first_copy.test_tables_whose_pieces_come_in_any_order_hold_each_row_once_between_their_barriers,
+    ),
+    "rows of a block for which the batch has no room are not copied": Noticed(
+        Mutant(TableOfCopy._take_rows, "first = end", "first = len(block.rows)"),
+        partial(test_first_copy.test_block_of_more_rows_than_a_batch_may_have_is_sent_in_several, has_workers=False),
+    ),
+    "a row with an escape is encoded as it stands in its line": Noticed(
+        Mutant(RowsByColumn._rows, "rows[number] = self._encode_line(lines[number], self._part)", "pass"),
+        test_rows_by_column.test_row_that_is_not_plain_is_encoded_from_its_line_in_its_place,
     ),
     "a piece that no worker could read is not copied": Noticed(
         Mutant(first_copy._Tables._send, "isinstance(wanted, PieceWanted) and not copying.is_left", "False"),

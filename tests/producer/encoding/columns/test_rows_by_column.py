@@ -13,7 +13,7 @@ from tests.examples import examples
 from tests.producer.avro_reader import record_of
 from tests.producer.copy_lines import line_of
 from tests.producer.strategies import values
-from tests.producer.written_record import BIG, ID, NAME
+from tests.producer.written_record import BIG, DAY, ID, NAME
 from tests.schemas.strategies import column, numeric_typmod, relation_records
 from walbridge.producer.encoding import copied_rows
 from walbridge.producer.encoding.columns import rows_by_column
@@ -146,6 +146,18 @@ def test_long_texts_and_short_ones_stand_in_one_block() -> None:
     lines = [line_of(text, texts[-number], text[:number]) for number, text in enumerate(texts)]
 
     assert by_column(record, lines) == by_line(record, lines)
+
+
+def test_row_that_is_not_plain_is_encoded_from_its_line_in_its_place() -> None:
+    """I6: an escape, and a day that Avro's type cannot hold, which only the table's writer can encode."""
+    record = record_of(ID, DAY)
+    lines = [line_of(b"%d" % id_, b"2026-11-27") for id_ in range(8)]
+    lines[2], lines[5] = line_of(b"2", b"infinity"), b"5\t2026-\\0611-27\n"
+
+    rows = RowsByColumn(record, PART, make_line_encoder(record)).block(lines)
+
+    assert rows == by_line(record, lines)
+    assert [row is None for row in rows] == [number == 2 for number in range(8)]
 
 
 def test_table_of_which_few_rows_are_plain_is_left_to_its_lines_for_a_while() -> None:
