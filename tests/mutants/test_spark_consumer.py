@@ -119,7 +119,7 @@ NOTICED = {
         tidied(test_maintenance.test_version_that_readers_take_now_is_kept_whatever_the_clocks_say, "published"),
     ),
     "a file is deleted that a named version holds": Noticed(
-        Mutant(unnamed_files._is_there, "(version, True)", "(version, False)"),
+        Mutant(unnamed_files._is_in_one_of, "bisect_left(versions, since)", "bisect_left(versions, since + 1)"),
         test_unnamed_files.test_file_goes_that_went_and_that_no_named_version_holds,
     ),
     "a plan that goes on is dropped": Noticed(

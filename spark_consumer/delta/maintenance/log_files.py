@@ -12,7 +12,7 @@ import json
 import re
 import uuid
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
@@ -111,14 +111,11 @@ class LogFiles:
 
     def base(self, version: int) -> int | None:
         """The newest checkpoint at or before a version."""
-        found = sorted(self.checkpoints)
-        before = bisect_right(found, version)
-        return found[before - 1] if before else None
+        return _newest_by(version, sorted(self.checkpoints))
 
     def run(self, version: int) -> range:
         """The commits that a version needs after its checkpoint."""
-        base = self.base(version)
-        return range(0 if base is None else base + 1, version + 1)
+        return _after(self.base(version), version)
 
     def is_whole(self, version: int) -> bool:
         """Whether all that the version needs is there."""
@@ -137,14 +134,24 @@ class LogFiles:
 
         ``checkpoint``: the one that ``_last_checkpoint`` names.
         """
-        base = self.base(tail)
-        tail = 0 if base is None else base
+        tail = self.base(tail) or 0
+        ordered = sorted(self.checkpoints)
         commits, checkpoints = set[int](), {checkpoint}
         for version in wanted:
-            commits |= {version, *self.run(version)}
-            checkpoints.add(self.base(version))
+            base = _newest_by(version, ordered)
+            commits |= {version, *_after(base, version)}
+            checkpoints.add(base)
         kept = {checkpoint_name(each) for each in checkpoints if each is not None} | set(map(commit_name, commits))
         return [name for name in self.names if int(name.lstrip(".")[:20]) < tail and _subject(name) not in kept]
+
+
+def _newest_by(version: int, checkpoints: Sequence[int]) -> int | None:
+    before = bisect_right(checkpoints, version)
+    return checkpoints[before - 1] if before else None
+
+
+def _after(base: int | None, version: int) -> range:
+    return range(0 if base is None else base + 1, version + 1)
 
 
 def _subject(name: str) -> str:

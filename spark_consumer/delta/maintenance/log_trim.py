@@ -64,10 +64,12 @@ class LogTrim:
         )
         try:
             hint = self._slim(tail)
-            for version in sorted(lasting):
+            # Only versions before ``tail`` get their own checkpoint: later ones need the tombstones.
+            base = self._log.base(tail) or 0
+            for version in sorted(version for version in lasting if version < base):
                 if self._is_late():
                     break
-                if self._wants_checkpoint(version, tail):
+                if len(self._log.run(version)) > RUN_MAX and self._log.is_whole(version):
                     self._add(version, every_tombstone)
         except DeltaError as error:
             log.warning("no checkpoint could be added to a table's log", path=self._uri, why=type(error).__name__)
@@ -94,13 +96,6 @@ class LogTrim:
                 added, lambda path, vectors: _is_gone(path, held) or (vectors is not None and _is_gone(vectors, held))
             )
         return version
-
-    def _wants_checkpoint(self, version: int, tail: int) -> bool:
-        """Whether a version gets its own checkpoint. Only versions before ``tail`` do: later ones need the
-        tombstones."""
-        base = self._log.base(tail)
-        is_old = base is not None and version < base
-        return is_old and len(self._log.run(version)) > RUN_MAX and self._log.is_whole(version)
 
     def _add(self, version: int, is_gone: Callable[[str, str | None], bool]) -> None:
         add_checkpoint(self._uri, self._storage_options, self._log, version, is_gone)

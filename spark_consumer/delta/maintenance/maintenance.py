@@ -41,6 +41,8 @@ log = structlog.get_logger()
 MANIFEST_ROWS_MAX = 16
 """Rows, each a file of its own, before the manifest is compacted."""
 THIN_INTERVAL = timedelta(minutes=10)
+COMPACTIONS_BETWEEN_THINS = 16
+"""The manifest is thinned after so many compactions, or ``THIN_INTERVAL``: the files of few plans go at once then."""
 COMMITS_BETWEEN_VISITS = 64
 SMALL_FILES_MAX = 32
 SMALL_FILE_BYTES = 16 * 2**20
@@ -68,7 +70,8 @@ class Maintenance:
         self._retention = Retention(*(timedelta(hours=each) for each in hours))
         self._commits: dict[str, int] = {}
         self._revisits = Revisits()
-        self._thinned_at = LONG_AGO
+        self._vacuumed_at, self._compactions = LONG_AGO, 0
+        """Of the manifest: when it was vacuumed, and how often it was compacted since it was thinned."""
         self._old = OldFiles(manifest, self._storage_options, self._retention, self._clock)
         self._drops = settings.lake.dropped_tables == "drop"
         self.deleted: set[str] = set()
@@ -102,9 +105,13 @@ class Maintenance:
     def _tidy_manifest(self) -> None:
         self._manifest.compact()
         now, steady = self._clock(), self._clock.steady()
-        if steady - self._thinned_at >= THIN_INTERVAL:
-            self._thinned_at = steady
+        self._compactions += 1
+        is_long_ago = steady - self._vacuumed_at >= THIN_INTERVAL
+        if is_long_ago or self._compactions >= COMPACTIONS_BETWEEN_THINS:
+            self._compactions = 0
             self._manifest.thin(self._retention, now)
+        if is_long_ago:
+            self._vacuumed_at = steady
             self._manifest.vacuum()
             if self._drops:
                 self._delete_dropped(now - READERS_HOUR)

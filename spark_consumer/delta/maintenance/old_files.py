@@ -35,6 +35,9 @@ READERS_HOUR = timedelta(hours=1)
 VACUUM_INTERVAL = timedelta(hours=1)
 COMMITS_BETWEEN_TRIMS = 1_000
 """A table's log is trimmed after so many commits, or an hour: each time all rows of ``_cuts`` are read."""
+COMMITS_BETWEEN_SWEEPS = 128
+"""Files of a table that no row names are looked for after so many commits, or an hour: the fewer wait, the shorter
+is the gap."""
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -46,6 +49,7 @@ class OldFiles:
         self._retention, self._clock = retention, clock
         self._vacuumed_at: dict[str, datetime] = {}
         self._trimmed: dict[str, tuple[int, datetime]] = {}
+        self._swept: dict[str, int] = {}
         self._histories: dict[str, tuple[str, FileHistory]] = {}
 
     def forget(self, path: str) -> None:
@@ -66,14 +70,20 @@ class OldFiles:
         """
         now, steady, is_late = self._clock(), self._clock.steady(), _deadline()
         history = self._history_of_files(table, path, is_late)
-        if steady - self._vacuumed_at.get(path, LONG_AGO) >= VACUUM_INTERVAL:
+        is_hourly = steady - self._vacuumed_at.get(path, LONG_AGO) >= VACUUM_INTERVAL
+        if history is not None and (is_hourly or self._is_sweep_due(table, path)):
+            self._swept[path] = table.version()
+            if not self._delete_unnamed(table, path, history, is_late, with_orphans=is_hourly):
+                del self._swept[path]
+        if is_hourly:
             self._vacuumed_at[path] = steady
-            if history is not None and not self._delete_unnamed(table, path, history, is_late):
-                del self._vacuumed_at[path]
             # Delta-rs takes the age of a file's first mark for that of its end, though later versions hold the file.
             if not has_vectors(table) and not self._delete_expired(table, path, now):
                 return
         self._trim_log(table, path, now, is_late)
+
+    def _is_sweep_due(self, table: DeltaTable, path: str) -> bool:
+        return table.version() - self._swept.get(path, -COMMITS_BETWEEN_SWEEPS) >= COMMITS_BETWEEN_SWEEPS
 
     def _delete_expired(self, table: DeltaTable, path: str, now: datetime) -> bool:
         """Vacuum files by their age; False if the published version is lost, so that needed files cannot be told."""
@@ -121,16 +131,19 @@ class OldFiles:
         """Versions that a reader may read."""
         return self._manifest.named_versions(path, self._clock() - READERS_HOUR)
 
-    def _delete_unnamed(self, table: DeltaTable, path: str, history: FileHistory, is_late: Callable[[], bool]) -> bool:
-        """Delete orphans, and files that no row names, or named in the last hour; returns whether there was time for
-        all."""
+    def _delete_unnamed(
+        self, table: DeltaTable, path: str, history: FileHistory, is_late: Callable[[], bool], *, with_orphans: bool
+    ) -> bool:
+        """Delete files that no row names, or named in the last hour, and orphans, for which the whole folder is listed;
+        returns whether there was time for all."""
         named, now = self._named(path), self._clock()
         # The history knows nothing of files before its begin; without named versions nothing tells what is needed.
         if min(named, default=-1) < history.after:
             return True
         before_ms = int((now - self._retention.all_for - READERS_HOUR).timestamp() * 1000)
         files = self._files(table)
-        orphans = history.orphans(files.get_file_info_selector(FileSelector("")), now)
+        found = files.get_file_info_selector(FileSelector("")) if with_orphans else []
+        orphans = history.orphans(found, now)
         for file in [*history.unnamed(named, before_ms), *orphans]:
             if is_late():
                 return False

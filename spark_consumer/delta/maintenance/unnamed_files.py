@@ -13,9 +13,9 @@ is old. Files with names that neither delta-rs nor Spark gives are left alone.
 
 import json
 import re
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -125,13 +125,14 @@ class FileHistory:
     def unnamed(self, named: Collection[int], removed_before_ms: int) -> list[str]:
         """Files that were removed before that moment, and that no version in ``named`` holds. None of these versions
         may be older than ``after``."""
+        versions = sorted(named)
         return [
             path
-            for path, events in self._events.items()
-            if _FILE.fullmatch(path)
+            for path, removed_ms in self._removed_ms.items()
+            if removed_ms < removed_before_ms
             and not self._is_held(path)
-            and self._removed_ms[path] < removed_before_ms
-            and not any(_is_there(events, version) for version in named)
+            and _FILE.fullmatch(path)
+            and not _is_in_one_of(versions, self._events[path])
         ]
 
     def orphans(self, found: Iterable[FileInfo], now: datetime) -> list[str]:
@@ -160,7 +161,13 @@ def _is_of_files(line: bytes) -> bool:
     return line.startswith((b'{"add"', b'{"remove"'))
 
 
-def _is_there(events: tuple[tuple[int, bool], ...], version: int) -> bool:
-    before = bisect_right(events, (version, True))
-    # A file whose first event is that it goes was there from the beginning.
-    return events[before - 1][1] if before else not events or not events[0][1]
+def _is_in_one_of(versions: Sequence[int], events: Sequence[tuple[int, bool]]) -> bool:
+    """Whether one of these sorted versions holds a file that is held no more: a table that is written all the time has
+    as many of them as it has files."""
+    since = 0  # a file whose first event is that it goes was there from the beginning
+    for version, comes in events:
+        if comes:
+            since = version
+        elif (first := bisect_left(versions, since)) < len(versions) and versions[first] < version:
+            return True
+    return False

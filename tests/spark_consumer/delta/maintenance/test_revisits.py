@@ -21,9 +21,10 @@ from tests.spark_consumer.delta.maintenance.test_maintenance import (
     values,
 )
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.delta.maintenance import maintenance, revisits
+from walbridge.spark_consumer.delta.maintenance import maintenance, old_files, revisits
 from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance, small_file_count
 from walbridge.spark_consumer.delta.maintenance.revisits import INTERVAL, Revisits
+from walbridge.spark_consumer.delta.manifest.manifest_reader import written_rows
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
@@ -78,6 +79,34 @@ def test_files_of_a_burst_go_while_the_source_is_at_rest(lake: Path, manifest: M
 
     assert data_files(lake) == 1
     assert values(lake) == [BURST]
+
+
+def test_files_of_a_busy_table_go_within_the_hour(
+    lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else those of an hour would wait for the next one."""
+    monkeypatch.setattr(old_files, "COMMITS_BETWEEN_SWEEPS", COMMITS_BETWEEN_VISITS)
+    clock = Clock()
+    clock.now += timedelta(hours=9)
+    tidying = started(lake, manifest, clock)
+    for n in range(1, 6 * COMMITS_BETWEEN_VISITS):
+        version = overwrite(lake, n)
+        if n % COMMITS_BETWEEN_VISITS == 1:
+            publish(manifest, n, version, clock.now)
+        tidying.after_plan([PATH])
+
+    assert data_files(lake) <= 6 + 2 * COMMITS_BETWEEN_VISITS
+
+
+def test_rows_that_come_fast_are_thinned_before_their_turn(lake: Path, manifest: Manifest) -> None:
+    """Else all files of so many plans would be kept for as long, and then go at once."""
+    clock = Clock()
+    tidying = started(lake, manifest, clock)
+    for n in range(1, 4 * maintenance.COMPACTIONS_BETWEEN_THINS + 9):
+        publish(manifest, n, 0, clock.now - timedelta(hours=9 if n < 60 else 0))
+        tidying.after_plan([])
+
+    assert len(written_rows(DeltaTable(str(lake / "_cuts")))) <= 16
 
 
 @pytest.mark.simulation

@@ -1,7 +1,7 @@
 """Files that no named version holds: by the log, against what each version is made of."""
 
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from hypothesis import given
@@ -39,6 +39,26 @@ def test_file_goes_that_went_and_that_no_named_version_holds(
 
     assert {*lives.unnamed(wanted, 10)} == set().union(*contents) - needed
     assert lives.unnamed(wanted, 5) == []
+
+
+def test_named_versions_are_not_gone_through_for_each_file() -> None:
+    """A table with four commits a second has ten thousands of both."""
+
+    class Named(set[int]):
+        times = 0
+
+        def __iter__(self) -> Iterator[int]:
+            Named.times += 1
+            return super().__iter__()
+
+    lives = FileHistory(0)
+    for version in range(1, 100):
+        lives.add_commit(
+            version, [{"remove": {"path": f"{version - 1}.parquet"}}, {"add": {"path": f"{version}.parquet"}}]
+        )
+
+    assert len(lives.unnamed(Named(range(0, 100, 3)), 10)) == 66
+    assert Named.times == 1
 
 
 def test_file_of_which_a_part_is_deleted_by_a_vector_is_there_still() -> None:
