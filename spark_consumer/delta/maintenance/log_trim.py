@@ -62,20 +62,28 @@ class LogTrim:
         tail = min(
             [self._newest - TAIL_MIN, *(head - TAIL_MIN for head in heads), *([] if oldest is None else [oldest])]
         )
+        wanted = [version for version in named if version <= self._newest]
         try:
             hint = self._slim(tail)
-            # Only versions before ``tail`` get their own checkpoint: later ones need the tombstones.
-            base = self._log.base(tail) or 0
-            for version in sorted(version for version in lasting if version < base):
-                if self._is_late():
-                    break
-                if len(self._log.run(version)) > RUN_MAX and self._log.is_whole(version):
-                    self._add(version, every_tombstone)
+            # What goes anyway goes first: the time may be over before every version has its checkpoint.
+            gone = self._log.unneeded(wanted, tail, hint)
+            if not self._delete(gone):
+                return False
+            self._add_checkpoints(lasting, tail)
         except DeltaError as error:
             log.warning("no checkpoint could be added to a table's log", path=self._uri, why=type(error).__name__)
             return True
-        wanted = [version for version in named if version <= self._newest]
-        return self._delete(self._log.unneeded(wanted, tail, hint))
+        return self._delete({*self._log.unneeded(wanted, tail, hint)} - {*gone})
+
+    def _add_checkpoints(self, lasting: Collection[int], tail: int) -> None:
+        """Give versions before ``tail`` their own checkpoints, as far as there is time. Later ones need the
+        tombstones."""
+        base = self._log.base(tail) or 0
+        for version in sorted(version for version in lasting if version < base):
+            if self._is_late():
+                break
+            if len(self._log.run(version)) > RUN_MAX and self._log.is_whole(version):
+                self._add(version, every_tombstone)
 
     def _slim(self, tail: int) -> int | None:
         """Add a checkpoint without useless tombstones, if the last one has many; returns the last one's version."""

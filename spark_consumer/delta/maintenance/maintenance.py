@@ -23,7 +23,6 @@ from walbridge.spark_consumer.delta.maintenance.old_files import (
     GAP_S,
     LONG_AGO,
     READERS_HOUR,
-    VACUUM_INTERVAL,
     OldFiles,
 )
 from walbridge.spark_consumer.delta.maintenance.purge import Purge
@@ -145,7 +144,7 @@ class Maintenance:
         finally:
             took = (now := self._clock.steady()) - begun
             is_late = took >= timedelta(seconds=GAP_S)
-            self._revisits.visited(path, now, took, VACUUM_INTERVAL if is_late else INTERVAL)
+            self._revisits.visited(path, now, took, timedelta(0) if is_late else INTERVAL)
         if is_at_rest and not is_late:
             self._old.forget_if_done(path)
 

@@ -29,7 +29,7 @@ from walbridge.spark_consumer.plan.kept_cuts import Retention
 log = structlog.get_logger()
 
 GAP_S = 2.0
-"""How long one table may be worked on in one gap between plans; the next visit goes on."""
+"""How long one table's files, and then its log, may be worked on in one gap between plans; the next visit goes on."""
 READERS_HOUR = timedelta(hours=1)
 """How long a reader may read on from a row of ``_cuts`` after the row is dropped."""
 VACUUM_INTERVAL = timedelta(hours=1)
@@ -80,7 +80,7 @@ class OldFiles:
             # Delta-rs takes the age of a file's first mark for that of its end, though later versions hold the file.
             if not has_vectors(table) and not self._delete_expired(table, path, now):
                 return
-        self._trim_log(table, path, now, is_late)
+        self._trim_log(table, path, now)
 
     def _is_sweep_due(self, table: DeltaTable, path: str) -> bool:
         return table.version() - self._swept.get(path, -COMMITS_BETWEEN_SWEEPS) >= COMMITS_BETWEEN_SWEEPS
@@ -163,7 +163,7 @@ class OldFiles:
             return True
         return False
 
-    def _trim_log(self, table: DeltaTable, path: str, now: datetime, is_late: Callable[[], bool]) -> None:
+    def _trim_log(self, table: DeltaTable, path: str, now: datetime) -> None:
         """Delete log entries that no version needs which a reader may read."""
         version, at = self._trimmed.get(path, (-COMMITS_BETWEEN_TRIMS, LONG_AGO))
         steady = self._clock.steady()
@@ -172,9 +172,9 @@ class OldFiles:
         named = self._named(path)
         if not named:
             return
-        trim = LogTrim(table, self._storage_options, is_late)
+        lasting, heads = self._manifest.versions_in_rows(path), self._manifest.heads(path)
         since = now - self._retention.all_for - READERS_HOUR
-        if trim.trim(named, self._manifest.versions_in_rows(path), self._manifest.heads(path), since):
+        if LogTrim(table, self._storage_options, _deadline()).trim(named, lasting, heads, since):
             self._trimmed[path] = table.version(), steady
 
     def _published_versions(self, path: str) -> list[int]:

@@ -1,8 +1,10 @@
 """Every table is visited again after some time: while the source is at rest, and by jobs that end after one plan."""
 
+import os
 import shutil
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,9 @@ from tests.spark_consumer.delta.maintenance.test_maintenance import (
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.maintenance import maintenance, old_files, revisits
 from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance, small_file_count
+from walbridge.spark_consumer.delta.maintenance.old_files import OldFiles
 from walbridge.spark_consumer.delta.maintenance.revisits import INTERVAL, Revisits
+from walbridge.spark_consumer.delta.maintenance.unnamed_files import FileHistory
 from walbridge.spark_consumer.delta.manifest.manifest_reader import written_rows
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
@@ -96,6 +100,49 @@ def test_files_of_a_busy_table_go_within_the_hour(
         tidying.after_plan([PATH])
 
     assert data_files(lake) <= 6 + 2 * COMMITS_BETWEEN_VISITS
+
+
+def test_log_is_trimmed_though_there_was_no_time_for_files(
+    lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the log of a table for which the time never suffices would grow for ever."""
+    passed = count()
+    monkeypatch.setattr(old_files, "GAP_S", 50)
+    monkeypatch.setattr(old_files, "monotonic", lambda: next(passed))
+    clock = Clock()
+    for n in range(1, 45):
+        version = overwrite(lake, n)
+        if n == 24:
+            DeltaTable(str(lake / PATH)).create_checkpoint()
+    publish(manifest, 1, 0, clock.now - timedelta(hours=10))
+    publish(manifest, 2, version, clock.now)
+    written_s = (clock.now - timedelta(hours=9)).timestamp()
+    for log in (lake / PATH / "_delta_log").iterdir():
+        os.utime(log, (written_s, written_s))
+    monkeypatch.setattr(FileHistory, "read", lambda *_: all(next(passed) > -1 for _ in range(60)))
+    started(lake, manifest, clock).after_plan([])
+
+    assert len(logged_versions(lake)) < 30
+
+
+def test_visit_that_is_late_is_gone_on_with_after_a_pause(
+    lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not after an hour: what a busy day has left would take days to go."""
+    clock, visits = Clock(), list[datetime]()
+
+    def take(_old: OldFiles, _table: DeltaTable, _path: str) -> None:
+        visits.append(clock.now)
+        clock.now += timedelta(seconds=old_files.GAP_S)
+
+    monkeypatch.setattr(OldFiles, "delete", take)
+    publish(manifest, 1, overwrite(lake, 1), clock.now)
+    tidying = started(lake, manifest, clock)
+    for _ in range(20):
+        tidying.after_plan([])
+        clock.now += timedelta(seconds=10)
+
+    assert next((later - earlier for earlier, later in pairwise(visits)), INTERVAL) <= timedelta(minutes=1)
 
 
 def test_rows_that_come_fast_are_thinned_before_their_turn(lake: Path, manifest: Manifest) -> None:
