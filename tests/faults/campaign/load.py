@@ -44,9 +44,9 @@ END;
 class Pgbench:
     """pgbench at a steady rate; it ends with every crash of the server and is started again."""
 
-    def __init__(self, database: Database, folder: Path, rate: int) -> None:
+    def __init__(self, database: Database, folder: Path, rate: int, text: str = SCRIPT) -> None:
         script = folder / "pgbench.sql"
-        script.write_text(SCRIPT)
+        script.write_text(text)
         options = ["--no-vacuum", "--client=4", "--jobs=1", f"--rate={rate}", "--time=86400", f"--file={script}"]
         self._command = [str(database.server.bin("pgbench")), *options, database.dsn]
         self._log = folder / "pgbench.log"

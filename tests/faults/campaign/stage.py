@@ -16,10 +16,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.faults.campaign.load import TABLES, Pgbench
+from tests.faults.campaign.load import SCRIPT, TABLES, Pgbench
 from tests.faults.campaign.schedule import BROKER, POSTGRES, PRODUCER, SPARK, Strike
 from tests.fix_postgres import Database
 from tests.jvm import SPARK_CONF
@@ -35,6 +36,18 @@ STOP_S = 60.0
 POLL_S = 0.2
 HEAL_S = 420.0
 """For the job above all: a JVM, and the first plan on a machine that does much else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """What is written to which tables, and settings of the lake besides its path, as lines of TOML."""
+
+    tables: Sequence[str]
+    script: str
+    of_lake: str = ""
+
+
+OF_PGBENCH = Play(TABLES, SCRIPT)
 
 
 class Program:
@@ -113,14 +126,16 @@ class Program:
 class Stage:
     """Everything that lives. A context manager: nothing outlives it."""
 
-    def __init__(self, database: Database, kafka: KafkaBroker, pipeline: str, lake: Path, folder: Path) -> None:
+    def __init__(
+        self, database: Database, kafka: KafkaBroker, pipeline: str, lake: Path, folder: Path, play: Play = OF_PGBENCH
+    ) -> None:
         self.database, self.kafka, self.pipeline, self.lake = database, kafka, pipeline, lake
         self.config = folder / "walbridge.toml"
-        self.config.write_text(settings_of(database, kafka, pipeline, lake))
+        self.config.write_text(settings_of(database, kafka, pipeline, lake, play))
         config = ["--config", str(self.config)]
         self.producer = Program("producer", ["walbridge.producer", *config, "--log-level", "debug"], folder)
         self.job = Program("Spark job", ["walbridge.spark_consumer", *config], folder)
-        self.pgbench = Pgbench(database, folder, rate=40)
+        self.pgbench = Pgbench(database, folder, rate=40, text=play.script)
         self.kills: Counter[str] = Counter()
         self.pairs = 0
         self._loaded = False
@@ -236,8 +251,8 @@ def _environment() -> dict[str, str]:
     return kept | home | {"JAVA_HOME": str(find_java().java_home), "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
-def settings_of(database: Database, kafka: KafkaBroker, pipeline: str, lake: Path) -> str:
-    tables = json.dumps([f"public.{name}" for name in TABLES])
+def settings_of(database: Database, kafka: KafkaBroker, pipeline: str, lake: Path, play: Play = OF_PGBENCH) -> str:
+    tables = json.dumps([f"public.{name}" for name in play.tables])
     return f"""\
 name = "{pipeline}"
 [postgres]
@@ -254,6 +269,7 @@ partitions = 2
 idle_cut_interval_ms = 200
 [lake]
 path = "{lake}"
+{play.of_lake}
 [spark]
 jars_dir = "{spark_jars()[0].parent}"
 master = "local[2]"
