@@ -186,6 +186,15 @@ NOTICED = {
             ["c"],
         ),
     ),
+    "rows from before a column was made again keep its first values": Noticed(
+        Mutant(uncertain_columns.made_again_columns, "number not in (None, column.attnum)", "False"),
+        partial(
+            test_column_numbers.test_column_that_was_made_again_is_uncertain_unless_the_stream_showed_that_it_had_gone,
+            (),
+            announcements.catalogue(("a", 1), ("b", 3), last=3),
+            ["b"],
+        ),
+    ),
     "rows that a type cannot hold are not copied": Noticed(
         Mutant(OpenBatch.send_copied, "self.send(writer, record)", "pass"),
         test_first_copy.test_every_row_is_copied_before_every_change_also_one_that_its_type_cannot_hold,

@@ -29,9 +29,13 @@ def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Se
     another name, which this Relation would have had to show as well."""
     known = KnownColumns(relation, facts, versions)
     ranges, candidates = known.ranges, known.candidates
-    if facts is None or ranges is None or candidates is None or version_with_same_columns(relation, versions):
+    if facts is None or ranges is None or candidates is None:
         return []
-    numbers = numbers_of(known)
+    numbers, same = numbers_of(known), version_with_same_columns(relation, versions)
+    if same is versions[-1]:
+        return []  # made_again_columns
+    # What was recorded of just these columns is certain; not so a number that one of them has since.
+    recorded = [each.attnum for each in same.table.columns] if same is not None else numbers
     new = candidates - known.recorded
     came_and_went = new - known.present
     # New columns that the relation does not have under the names that they have by now.
@@ -39,11 +43,11 @@ def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Se
     of_types = numbers_of_types([each.type_oid for each in relation.columns], candidates, facts, versions[-1])
     newest = {each.name: each.attnum for each in known.newest}
     found = []
-    for column, number, may_be, as_typed in zip(
-        relation.columns, numbers, ranges, narrowed(ranges, of_types), strict=True
+    for column, number, was, may_be, as_typed in zip(
+        relation.columns, numbers, recorded, ranges, narrowed(ranges, of_types), strict=True
     ):
         others = {*may_be} - {number}
-        if not others:
+        if not others or (same is not None and number in (None, was)):
             continue
         before = newest.get(column.name)
         if number is None:
@@ -52,11 +56,26 @@ def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Se
             is_uncertain = False
         else:
             is_renamed = not ({*as_typed} - {number}).isdisjoint(newest.values())
-            is_uncertain = is_renamed and before is not None and before not in may_be
+            # The one of its name is another column by now: this may be that one still, or an older one, renamed.
+            is_uncertain = before in as_typed or (is_renamed and before is not None and before not in may_be)
             is_uncertain |= not others.isdisjoint(came_and_went) or any(each < number for each in others & renamed)
         if is_uncertain:
             found.append(column.name)
     return found
+
+
+def made_again_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
+    """Names of columns that the newest version has with another number than the catalogue, where the relation has just
+    the columns of that version. From before such a column was dropped and made again there is the same Relation, so
+    rows that follow may have a value of the first one."""
+    if facts is None or not versions or version_with_same_columns(relation, versions[-1:]) is None:
+        return []
+    numbers = numbers_of(KnownColumns(relation, facts, versions))
+    return [
+        column.name
+        for column, number in zip(versions[-1].table.columns, numbers, strict=True)
+        if column.attnum is not None and number not in (None, column.attnum)
+    ]
 
 
 def retyped_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
@@ -131,7 +150,7 @@ def unidentified_columns(relation: Relation, facts: TableFacts | None, versions:
 
 IN_LOOKS: tuple[UncertainColumns, ...] = (unfilled_columns, unidentified_columns)
 """The kinds of uncertainty that a look at the catalogue can find, too."""
-AT_RELATION: tuple[UncertainColumns, ...] = (uncertain_columns, retyped_columns, *IN_LOOKS)
+AT_RELATION: tuple[UncertainColumns, ...] = (uncertain_columns, made_again_columns, retyped_columns, *IN_LOOKS)
 """All kinds, as a Relation can show them."""
 
 

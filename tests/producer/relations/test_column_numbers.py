@@ -22,10 +22,12 @@ from tests.producer.relations.announcements import (
 from tests.schemas.strategies import ENUM_OID, USER_TYPES, numeric_typmod
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
-from walbridge.producer.relations.columns.uncertain_columns import uncertain_columns, unfilled_columns
+from walbridge.producer.relations.columns.uncertain_columns import AT_RELATION, uncertain_columns, unfilled_columns
 from walbridge.producer.relations.relation_cache import RelationCache
 from walbridge.producer.relations.table_description import describe
 from walbridge.schemas.control.metadata_record import RelationRecord
+
+ABC = catalogue(("a", 1), ("b", 2), ("c", 3), last=3)
 
 
 def test_catalogue_facts_are_taken_where_it_still_describes_the_column() -> None:
@@ -109,6 +111,44 @@ def test_column_of_which_nobody_can_tell_what_older_rows_have_is_uncertain(
     """I8: it has another type by now, which the value was made to fit, or is gone. What is called otherwise is not, and
     a column that came and went untold costs nothing."""
     assert unfilled_columns(announcement("f", *told), now, recorded((announcement("f", "a", "b"), AB))) == expected
+
+
+@pytest.mark.parametrize(
+    ("shown", "now", "expected"),
+    [
+        ((), catalogue(("a", 1), ("b", 3), last=3), ["b"]),
+        ((), catalogue(("a", 1), ("b", 2), last=3), []),
+        ((), catalogue(("a", 1), ("b", 3), ("c", 2), last=3), []),
+        (("a",), catalogue(("a", 1), ("b", 3), last=3), []),
+        (("a",), catalogue(("a", 1), ("b", 4), last=4), ["b"]),
+    ],
+)
+def test_column_that_was_made_again_is_uncertain_unless_the_stream_showed_that_it_had_gone(
+    shown: tuple[str, ...], now: TableFacts, expected: list[str]
+) -> None:
+    """I8: a Relation from before it was dropped is the same as one from after that, and rows of both may follow."""
+    drops = [(announcement("f", *shown), catalogue(("a", 1), last=2))] if shown else []
+    versions = recorded((announcement("f", "a", "b"), AB), *drops)
+    found = [column for kind in AT_RELATION for column in kind(announcement("f", "a", "b"), now, versions)]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("told", "now", "expected"),
+    [
+        (("a", "b"), catalogue(("a", 1), ("b", 4), last=4), ["b"]),
+        (("a", "c"), catalogue(("a", 1), ("b", 4), ("c", 5), last=5), ["c"]),
+        (("a", "b"), catalogue(("a", 1), ("b", 2), last=4), []),
+        (("a", "b"), catalogue(("a", 1), ("b", 3), last=3), []),
+    ],
+)
+def test_column_that_may_be_the_one_before_it_was_made_again_is_uncertain(
+    told: tuple[str, ...], now: TableFacts, expected: list[str]
+) -> None:
+    """I8: another column went before it, so the Relation is a new one, and may still be from before."""
+    versions = recorded((announcement("f", "a", "b"), AB), (announcement("f", "a", "b", "c"), ABC))
+    found = [column for kind in AT_RELATION for column in kind(announcement("f", *told), now, versions)]
+    assert found == expected
 
 
 @pytest.mark.parametrize(("renamed", "expected"), [(3, ["c"]), (4, [])])
