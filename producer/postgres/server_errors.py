@@ -45,9 +45,10 @@ _BY_CODE = {
 _INTERNAL = "XX000"
 _TOO_LARGE = "invalid memory alloc request size"
 """Of a value, while a row becomes text; told as an internal error (XX000), which may be anything else, too."""
-_UNMAPPED = "could not map filen"
-"""Of a change in the WAL whose file Postgres knows of no table as of then (XX000), by a fault of its own:
-reorderbuffer.c, ReorderBufferProcessTXN, in 12 to 18. Words of internal errors are in no language but this."""
+_UNMAPPED = ("could not map filen", "unexpected duplicate for tablespace")
+"""Of a change in the WAL whose file Postgres knows of no table as of then, or of two (XX000), by a fault of its own:
+reorderbuffer.c, ReorderBufferProcessTXN, in 12 to 18, and relfilenumbermap.c, RelidByRelfilenumber: among others where
+DDL follows DDL that was rolled back to a savepoint. Words of internal errors are in no language but this."""
 _UNSUPPORTED = "0A"
 """In a stream, of two errors alone: publications of one table do not agree, as after ADD COLUMN where one has a list.
 They are not told by their words, which are in the language of lc_messages, and that only a superuser may set."""

@@ -78,7 +78,11 @@ class Session:
         if self._pending.take_frame is not None:
             self._pending.take_frame(data)
             return
-        message = decode_message(data[XLOG_DATA_HEADER_BYTES:], self._decoders)
+        if len(data) == XLOG_DATA_HEADER_BYTES and self._transactions.open is not None:
+            return  # an origin that has no name as of its transaction: 12 and 13, pgoutput.c, pgoutput_begin_txn
+        self._receive_message(decode_message(data[XLOG_DATA_HEADER_BYTES:], self._decoders), data)
+
+    def _receive_message(self, message: Message, data: bytes) -> None:
         if isinstance(message, Change):
             if self._ddl.is_ddl_change(message):
                 if self._transactions.publishes:

@@ -372,6 +372,16 @@ def test_origin_of_a_transaction_is_told_with_its_rows_and_with_no_later_ones() 
     assert session.origins == [("elsewhere", 77)] * 3 + [(None, None)] * 2
 
 
+def test_origin_without_a_name_comes_as_nothing_from_12_and_13() -> None:
+    """As of a transaction that makes its origin itself."""
+    with streamed() as session:
+        session.feed(BEGIN, b"", insert(1), COMMIT)
+        session.rest()
+
+    assert session.origins == [(None, None)]
+    assert session.happened[-1] == "confirm 540"
+
+
 def test_half_published_transaction_goes_on_behind_what_was_published() -> None:
     """I4"""
     rows = [insert(n) for n in range(4)]
