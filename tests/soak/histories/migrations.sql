@@ -1,4 +1,4 @@
--- history: a table becomes a partition of the one that takes its name
+-- history: a table becomes a partition of the one that takes its name, from 15 on
 CREATE TABLE t (id int NOT NULL, v text, PRIMARY KEY (id));
 INSERT INTO t VALUES (1, 'a'), (2, 'b');
 -- step

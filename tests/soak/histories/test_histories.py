@@ -15,11 +15,13 @@ from tests.soak.histories.rows_as_copied import rows_let_through
 
 pytestmark = [pytest.mark.soak, pytest.mark.servers]
 FILES = {
+    "among_rows": ("among_rows",),
     "columns": ("columns", "generated", "types"),
     "keys": ("keys", "identities", "odd_keys"),
     "partitions": ("partitions", "attached", "swapped_partitions"),
     "tables": ("tables", "emptied", "names"),
     "transitions": ("transitions",),
+    "two_sessions": ("two_sessions",),
     "values": ("migrations", "stored_values"),
 }
 """By subject: those of one are played side by side."""
@@ -58,7 +60,7 @@ def test_they_are_where_ddl_is_told(producer_of_all: ProducerUnderTest, subject:
     "options", ["", "WITH (publish_generated_columns = stored, publish_via_partition_root = true)"]
 )
 @pytest.mark.parametrize("way", [Way.FOLLOWED, Way.AWAY])
-@pytest.mark.parametrize("subject", ["columns", "keys", "partitions"])
+@pytest.mark.parametrize("subject", ["among_rows", "columns", "keys", "partitions"])
 def test_they_are_with_leaves_or_generated_columns_published(
     producer_of_all: ProducerUnderTest, subject: str, way: Way, options: str
 ) -> None:
