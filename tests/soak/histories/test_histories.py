@@ -16,6 +16,7 @@ from tests.soak.histories.rows_as_copied import rows_let_through
 pytestmark = [pytest.mark.soak, pytest.mark.servers]
 FILES = {
     "among_rows": ("among_rows",),
+    "catalogues": ("catalogues",),
     "columns": ("columns", "generated", "types"),
     "keys": ("keys", "identities", "odd_keys"),
     "partitions": ("partitions", "attached", "swapped_partitions"),
