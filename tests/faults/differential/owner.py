@@ -16,7 +16,17 @@ import psycopg
 
 from tests.faults.differential.alterations import ALTERATIONS
 from tests.faults.differential.places import PLACES, new_name
-from tests.faults.differential.statements import OTHER, UNTOLD, WRITES, Drawn, Scene, Statement, inserted, made
+from tests.faults.differential.statements import (
+    OTHER,
+    TYPES_ALTERED,
+    UNTOLD,
+    WRITES,
+    Drawn,
+    Scene,
+    Statement,
+    inserted,
+    made,
+)
 from tests.faults.differential.tables import Table, tables, tree
 
 TABLES_MIN = 32
@@ -48,6 +58,8 @@ class Owner:
         self._names_tables = names_tables
         self._number = 0
         self.taken, self.refused = Counter[str](), Counter[str]()
+        self.types_altered: set[str] = set()
+        """How, since all tables were current."""
         self.done: defaultdict[int, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         self.history: defaultdict[int, list[str]] = defaultdict(list)
 
@@ -105,6 +117,7 @@ class Owner:
 
     def _note(self, statements: list[Statement]) -> None:
         for statement in statements:
+            self.types_altered |= {statement.kind} & TYPES_ALTERED
             for oid in statement.oids:
                 self.done[oid][statement.effect].add(statement.kind)
                 if statement.kind != "rename schema":

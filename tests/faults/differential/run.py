@@ -161,7 +161,7 @@ class Differential:
             if new:
                 late.pop(relation_id, None)
             done = self._owner.done[relation_id]
-            done[UNTOLD] |= untold_together(done[SAME])
+            done[UNTOLD] |= untold_together(done[SAME], self._owner.types_altered)
             if done[OTHER] or relation_id in rekeyed:
                 self._copies["due"] += new
             elif done[UNTOLD]:
@@ -170,6 +170,7 @@ class Differential:
                 self._copies["needless"] += new
                 self.needless.append(self._told({relation_id: f"copied {new} times"}))
         self._owner.done.clear()
+        self._owner.types_altered.clear()
         for relation_id, kinds in late.items():
             self._owner.done[relation_id][OTHER] |= kinds
 

@@ -26,11 +26,19 @@ UNTOLD = "untold"
 _NAMED_ANEW = frozenset({"rename column", "swap columns", "alter column of the key"})
 
 
-def untold_together(kinds: set[str]) -> set[str]:
+TYPES_ALTERED = frozenset({"rename label", "add label", "add attribute", "drop attribute", "rename attribute"})
+
+
+def untold_together(kinds: set[str], altered: set[str]) -> set[str]:
     """Of these, which are ``SAME`` by themselves, what nobody is told beside the others: a label that came behind a
     column of its type may have been renamed; a column that came and is gone may have had a value in older rows; and
-    beside one that is gone, a column that has its third name by now may be any other one."""
+    beside one that is gone, a column that has its third name by now may be any other one.
+
+    Args:
+        altered: how types were altered that the table may not have had then: a column that came may be of one.
+    """
     together = kinds & {"add label", "drop column"} if "add column" in kinds else set[str]()
+    together |= kinds & {"add column"} if altered else set()
     return together | (kinds & _NAMED_ANEW if "drop column" in kinds else set())
 
 
