@@ -49,16 +49,16 @@ def rows_of_lake(table: LakeTable) -> Rows:
 def rows_of_source(database: Database, table: LakeTable) -> Rows:
     """Of the table alone, or of all its partitions."""
     fields, (namespace, name) = _compared(table), table.name.split(".", 1)
-    selected = [part for each in fields for part in (sql.Identifier(each.name), _as_json(each))]
-    rows = fields_as_copied(database, (namespace, name), selected)
-    texts = [[None if each is None else each.decode() for each in row] for row in rows]
-    return Counter(
-        tuple(
-            repr(_value(text, listed, each.type))
-            for text, listed, each in zip(row[::2], row[1::2], fields, strict=True)
-        )
-        for row in texts
-    )
+    arrays = [each.name for each in fields if _is_array(each)]
+    # One for each column and array: Postgres selects no more than 1,664 expressions.
+    selected = [*map(_column, fields), *(_as_json(_column(each)) for each in fields if _is_array(each))]
+    found = Counter[tuple[str, ...]]()
+    for row in fields_as_copied(database, (namespace, name), selected):
+        texts = [None if each is None else each.decode() for each in row]
+        listed = dict(zip(arrays, texts[len(fields) :], strict=True))
+        values = zip(texts, fields, strict=False)
+        found[tuple(repr(_value(text, listed.get(each.name), each.type)) for text, each in values)] += 1
+    return found
 
 
 def _compared(table: LakeTable) -> list[pa.Field]:
@@ -66,14 +66,22 @@ def _compared(table: LakeTable) -> list[pa.Field]:
     return [each for each in table.schema if each.name != _OURS and not pa.types.is_map(each.type)]
 
 
-def _as_json(field: pa.Field) -> sql.Composable:
-    """Of arrays as the lake has them."""
+def _is_array(field: pa.Field) -> bool:
     metadata = field.metadata or {}
-    if not (metadata.get(b"pg.base") or metadata[b"pg.type"]).startswith(b"_") or not pa.types.is_list(field.type):
-        return sql.SQL("NULL")
+    of_array = (metadata.get(b"pg.base") or metadata[b"pg.type"]).startswith(b"_")
+    return bool(of_array and pa.types.is_list(field.type))
+
+
+def _column(field: pa.Field) -> sql.Identifier:
+    """Under the name that the source has for it."""
+    return sql.Identifier((field.metadata or {}).get(b"pg.name", field.name.encode()).decode())
+
+
+def _as_json(column: sql.Identifier) -> sql.Composable:
+    """An array as the lake has it."""
     return sql.SQL(
         "CASE WHEN array_ndims({0}) > 1 OR array_lower({0}, 1) <> 1 THEN NULL ELSE to_jsonb({0}) END"
-    ).format(sql.Identifier(field.name))
+    ).format(column)
 
 
 def _plain(value: Any) -> Any:

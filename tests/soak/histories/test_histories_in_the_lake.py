@@ -16,6 +16,7 @@ from tests.soak.histories.test_histories import FILES, UNFIT, histories
 from tests.wait import wait_until
 from walbridge.lake import tables_at
 from walbridge.schemas.control.table_progress import CURRENT, STALE
+from walbridge.verify.errors import NotInLake
 from walbridge.verify.report import TableResult
 
 pytestmark = [pytest.mark.soak, pytest.mark.servers]
@@ -50,8 +51,23 @@ def test_tables_that_the_lake_calls_current_are(
 
 def _check(pipeline: PipelineUnderTest, run: HistoriesRun, when: str) -> None:
     run.problems += [
-        f"{each.table} {when}: {each}" for each in pipeline.compared() if each.state == CURRENT and _differs(each)
+        f"{each.table} {when}: {each}" for each in _compared(pipeline) if each.state == CURRENT and _differs(each)
     ]
+
+
+def _compared(pipeline: PipelineUnderTest) -> list[TableResult]:
+    """Once each table that is published has come to the lake."""
+    found: list[TableResult] = []
+
+    def have_come() -> bool:
+        try:
+            found[:] = pipeline.compared()
+        except NotInLake:
+            return False
+        return True
+
+    wait_until(have_come, "all published tables to come to the lake", NOTICED_S, 1.0)
+    return found
 
 
 def _check_by_another_reader(pipeline: PipelineUnderTest, run: HistoriesRun) -> None:
@@ -76,7 +92,7 @@ def _settle(pipeline: PipelineUnderTest) -> None:
 
     def left() -> list[str]:
         names = {f"{namespace}.{name}" for namespace, name in pipeline.producer.published().values()}
-        compared = {each.table: each.state for each in pipeline.compared()}
+        compared = {each.table: each.state for each in _compared(pipeline)}
         return [each for each in names if compared.get(each) != CURRENT and not each.startswith(UNFIT)]
 
     wait_until(lambda: not left(), "all tables of the lake to be current", NOTICED_S, 1.0)
