@@ -1,4 +1,4 @@
-"""1,000 changes to tables of 1M and 10M rows by each applier: seconds, CPU seconds, bytes written.
+"""1,000 changes to tables of 1M and 10M rows by each applier: seconds, CPU seconds, bytes read and written.
 
 ``spread``: keys all over the table, so that every file holds some; ``recent``: the last ones, which one file holds.
 Beside them a plain MERGE INTO by Spark of the same rows, without deletion vectors.
@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
@@ -42,6 +42,15 @@ SHAPE = TableShape(relation(COLUMNS))
 COMMIT = Commit("p")
 
 
+class Cost(NamedTuple):
+    """Of one merge; ``written``: bytes that the table's folder grew by."""
+
+    seconds: float
+    cpu_s: float
+    written: int
+    read: int
+
+
 @pytest.mark.parametrize("rows", [1_000_000, 10_000_000])
 @pytest.mark.parametrize("pattern", ["spread", "recent"])
 def test_changes_to_a_large_table(lake: Path, spark: SparkSession, rows: int, pattern: str) -> None:
@@ -53,10 +62,11 @@ def test_changes_to_a_large_table(lake: Path, spark: SparkSession, rows: int, pa
         found[name] = min(turns)
     plain = copy_of(lake / "source", lake / "plain")
     found["plain MERGE INTO"] = min(plainly(plain, spark, keys(rows, pattern, turn)) for turn in range(TURNS))
-    for name, (seconds, cpu_s, written) in found.items():
+    for name, (seconds, cpu_s, written, read) in found.items():
         print(f"\n{CHANGES:,} {pattern} updates of {rows:,} rows, {name}: ", end="")
-        print(f"{seconds:.2f} s, {cpu_s:.2f} CPU-s, {written / 1e6:.2f} MB written", end="")
-        record(f"{name}_{pattern}_{rows}", {"s": round(seconds, 2), "cpu_s": round(cpu_s, 2), "bytes": written})
+        print(f"{seconds:.2f} s, {cpu_s:.2f} CPU-s, {read / 1e6:.2f} MB read, {written / 1e6:.2f} MB written", end="")
+        values = {"s": round(seconds, 2), "cpu_s": round(cpu_s, 2), "bytes": written, "bytes_read": read}
+        record(f"{name}_{pattern}_{rows}", values)
 
 
 def filled(folder: Path, rows: int) -> None:
@@ -112,7 +122,7 @@ def folded(of: Sequence[int], turn: int) -> pa.Table:
     return pa.Table.from_pylist(rows, schema)
 
 
-def merged(table: LakeTable, appliers: Appliers, of: Sequence[int], turn: int) -> tuple[float, float, int]:
+def merged(table: LakeTable, appliers: Appliers, of: Sequence[int], turn: int) -> Cost:
     rows = folded(of, turn)
     with spooled(rows.schema, [rows]) as held:
 
@@ -127,7 +137,7 @@ def merged(table: LakeTable, appliers: Appliers, of: Sequence[int], turn: int) -
         return measured(table, merge)
 
 
-def plainly(table: LakeTable, spark: SparkSession, of: Sequence[int]) -> tuple[float, float, int]:
+def plainly(table: LakeTable, spark: SparkSession, of: Sequence[int]) -> Cost:
     session = spark.newSession()
     session.createDataFrame(folded(of, 1)).createTempView("changes")
 
@@ -140,11 +150,12 @@ def plainly(table: LakeTable, spark: SparkSession, of: Sequence[int]) -> tuple[f
     return measured(table, merge)
 
 
-def measured(table: LakeTable, merge: Callable[[], None]) -> tuple[float, float, int]:
-    """Seconds, CPU seconds of Python and the JVM beside it, and bytes that the table's folder grew by."""
-    before, cpu_s, since_s = size(Path(table.uri)), used_s(), time.monotonic()
+def measured(table: LakeTable, merge: Callable[[], None]) -> Cost:
+    """What a merge takes of Python and the JVM beside it."""
+    before, read, cpu_s, since_s = size(Path(table.uri)), read_bytes(), used_s(), time.monotonic()
     merge()
-    return time.monotonic() - since_s, used_s() - cpu_s, size(Path(table.uri)) - before
+    seconds, used = time.monotonic() - since_s, used_s() - cpu_s
+    return Cost(seconds, used, size(Path(table.uri)) - before, read_bytes() - read)
 
 
 def size(folder: Path) -> int:
@@ -152,5 +163,15 @@ def size(folder: Path) -> int:
 
 
 def used_s() -> float:
+    return sum(sum(each.cpu_times()[:2]) for each in processes())
+
+
+def read_bytes() -> int:
+    """All that was read by calls of read: the table's files, wherever the kernel has them, and what both processes say
+    to each other."""
+    return sum(each.io_counters().read_chars for each in processes())
+
+
+def processes() -> list[psutil.Process]:
     me = psutil.Process(os.getpid())
-    return sum(sum(each.cpu_times()[:2]) for each in [me, *me.children(recursive=True)])
+    return [me, *me.children(recursive=True)]
