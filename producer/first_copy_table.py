@@ -134,6 +134,8 @@ class TableOfCopy:
         """Rows that are encoded, and lines of those that could not be; ``size_bytes``: of all of them as lines."""
         self._bytes += size_bytes
         for block in blocks:
+            if self._unfit is not None:
+                return
             self._take_rows(block)
 
     def _encode(self, encoder: RowEncoder, lines: list[bytes]) -> None:
