@@ -29,16 +29,11 @@ class TransactionSource(NamedTuple):
     ) -> "TransactionSource":
         """Encode the fields from ``ts_ms`` to ``commit_lsn``, and ``origin_lsn``. ``commit_time_us``: since 1970."""
         lsn = long_bytes(_signed(commit_lsn))
-        before = (
-            long_bytes(commit_time_us // 1000),
-            long_bytes(commit_time_us),
-            NULL if xid is None else VALUE + long_bytes(xid),
-            VALUE + lsn,
-        )
-        behind = NULL if origin is None else VALUE + string_value(origin), lsn
-        encoded = b"".join((*before, NULL, *behind))
+        times = long_bytes(commit_time_us // 1000) + long_bytes(commit_time_us)
+        before = times + (NULL if xid is None else VALUE + long_bytes(xid)) + VALUE + lsn
+        encoded = before + NULL + (NULL if origin is None else VALUE + string_value(origin)) + lsn
         placed = NULL if origin_lsn is None else VALUE + long_bytes(_signed(origin_lsn))
-        return cls(encoded, placed, len(b"".join(before)))
+        return cls(encoded, placed, len(before))
 
     def with_sequence(self, last_commit: int | None, lsn: int) -> "TransactionSource":
         """This source with Debezium's ``sequence``."""

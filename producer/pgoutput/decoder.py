@@ -7,6 +7,7 @@ transcoder on its way to Avro, or ``decode_tuple``. Source: PostgreSQL ``proto.c
 """
 
 from collections.abc import Callable, Mapping
+from struct import Struct
 
 from walbridge.producer.pgoutput.frames import EARLIEST_US, LATEST_US, POSTGRES_EPOCH_US
 from walbridge.producer.pgoutput.messages import (
@@ -44,9 +45,14 @@ _KEY, _OLD, _NEW = b"KON"
 
 Decoder = Callable[[WireReader], Message]
 
+# Read in one step: they come with every transaction, which may be one of a single row.
+_BEGIN = Struct(">QqI")
+_COMMIT = Struct(">BQQq")
+
 
 def _begin(wire: WireReader) -> Begin:
-    return Begin(_lsn(wire), _time_us(wire), wire.uint32())
+    final_lsn, time, xid = wire.numbers(_BEGIN)
+    return Begin(Lsn(final_lsn), _held_us(time), xid)
 
 
 def _message(wire: WireReader) -> LogicalMessage:
@@ -55,8 +61,9 @@ def _message(wire: WireReader) -> LogicalMessage:
 
 
 def _commit(wire: WireReader) -> Commit:
-    _no_flags(wire)
-    return Commit(_lsn(wire), _lsn(wire), _time_us(wire))
+    flags, commit_lsn, end_lsn, time = wire.numbers(_COMMIT)
+    _refuse_flags(flags)
+    return Commit(Lsn(commit_lsn), Lsn(end_lsn), _held_us(time))
 
 
 def _origin(wire: WireReader) -> Origin:
@@ -200,8 +207,9 @@ def decode_message(payload: bytes, decoders: Mapping[int, Decoder] = _PLAIN) -> 
     if payload[:1] == b"I" and payload[5:6] == b"N":
         # The one message that comes by the million; the same as its entry in DECODERS.
         return Insert(int.from_bytes(payload[1:5], "big"), payload[6:])
-    wire = WireReader(payload)
-    decode = decoders.get(tag := wire.byte())
+    wire = WireReader(payload, 1)
+    tag = payload[0] if payload else wire.byte()
+    decode = decoders.get(tag)
     if decode is None:
         raise _refused(tag)
     message = decode(wire)
@@ -271,8 +279,12 @@ def _lsn(wire: WireReader) -> Lsn:
 
 
 def _time_us(wire: WireReader) -> int:
+    return _held_us(wire.int64())
+
+
+def _held_us(time: int) -> int:
     """A time, moved into the years 1 to 9999: whoever replicates may give an origin any time, even infinity."""
-    return min(max(wire.int64() + POSTGRES_EPOCH_US, EARLIEST_US), LATEST_US)
+    return min(max(time + POSTGRES_EPOCH_US, EARLIEST_US), LATEST_US)
 
 
 def _flag(wire: WireReader) -> bool:
@@ -282,5 +294,9 @@ def _flag(wire: WireReader) -> bool:
 
 
 def _no_flags(wire: WireReader) -> None:
-    if flags := wire.byte():
+    _refuse_flags(wire.byte())
+
+
+def _refuse_flags(flags: int) -> None:
+    if flags:
         raise ProtocolError(f"unknown flags {flags}")

@@ -42,6 +42,14 @@ class WireReader:
         """An LSN."""
         return self._number(_UINT64)
 
+    def numbers(self, layout: Struct) -> tuple[int, ...]:
+        """Several at once, of a layout that has nothing else."""
+        if self.at + layout.size > len(self.data):
+            self._truncated("group of numbers", layout.size)
+        values = layout.unpack_from(self.data, self.at)
+        self.at += layout.size
+        return values
+
     def string(self) -> str:
         """A NUL-terminated UTF-8 string (client_encoding is pinned)."""
         end = self.data.find(b"\0", self.at)

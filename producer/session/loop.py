@@ -83,16 +83,16 @@ class Session:
         self._receive_message(decode_message(data[XLOG_DATA_HEADER_BYTES:], self._decoders), data)
 
     def _receive_message(self, message: Message, data: bytes) -> None:
-        if isinstance(message, Change):
+        if (other := _OTHERS.get(type(message))) is not None:
+            other(self, message)
+        elif isinstance(message, LogicalMessage):
+            self._message(message, data)
+        elif isinstance(message, Change):
             if self._ddl.is_ddl_change(message):
                 if self._transactions.publishes:
                     self._ddl.receive(message, self._transactions.inside())
             elif self._transactions.receive_change(data):
                 self._publish(message)
-        elif isinstance(message, LogicalMessage):
-            self._message(message, data)
-        else:
-            _OTHERS[type(message)](self, message)
 
     def _publish(self, message: Change) -> None:
         transaction = self._transactions.inside()

@@ -121,8 +121,9 @@ class TableCopies:
         # A copy that was asked for together with rows of its table is that of all of them.
         for relation_id in self._reading.requested.take_to_correct() - self._reading.requested.to_copy:
             self._correct(relation_id)
-        self.progress.look(self._reading.begun)
-        if self.is_at_rest and not self._watch.news.appeared:
+        is_at_rest = self.is_at_rest  # as it is after nearly every transaction
+        self.progress.look({} if is_at_rest else self._reading.begun)
+        if is_at_rest and not self._watch.news.appeared:
             return
         progress = self._out.tracker.progress
         # A step ends with a complete cut, which would forget the split, and E may not lie below what is published.

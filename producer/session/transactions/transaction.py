@@ -136,8 +136,9 @@ class TransactionTracker:
                 raise _not_resumed(resume, message)
             self._split = None
         self.unhashed.clear()
-        self._hashed_count = 0
-        self._hash = blake2b(digest_size=16)
+        if self._hashed_count:
+            self._hashed_count = 0
+            self._hash = blake2b(digest_size=16)
         source = TransactionSource.of(message.final_lsn, message.commit_time_us, message.xid, None)
         events = None
         if self._counts_events:
