@@ -21,9 +21,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from psycopg import Connection
 
 from tests.benchmarks.results import record
 from tests.fix_postgres import Database
@@ -168,7 +170,7 @@ def time_round(database: Database, job: JobProgram, tables: list[str], number: i
             for name in tables:
                 connection.execute(changes(name, number).encode())
         committed_s, since_s = time.time(), time.monotonic()
-        lsn = parse_lsn(connection.execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()[0])  # type: ignore[index]
+        lsn = flushed_lsn(connection)
     wait_for_cut(job, lsn)
     rounds.seconds.append(time.monotonic() - since_s)
     wait_until(lambda: bool(job.plans_since(committed_s)), "the plan to be reported")
@@ -206,9 +208,9 @@ def drain_backlog(producer: ProducerUnderTest, job: JobProgram, table: str) -> f
                     f"UPDATE {table} SET qty = qty + 1, updated_at = clock_timestamp() "
                     f"WHERE id BETWEEN {start} AND {start + BACKLOG_TRANSACTION - 1}".encode()
                 )
+            lsn = flushed_lsn(connection)  # not later: an idle cut would be waited for
         with producer.topics() as topics:
             producer.caught_up(topics, PUBLISHED_S)
-        lsn = end_of_wal(database)
     since_s, since, cpu_s = time.monotonic(), time.time(), job.cpu_s()
     wait_for_cut(job, lsn)
     took_s = time.monotonic() - since_s
@@ -220,7 +222,15 @@ def drain_backlog(producer: ProducerUnderTest, job: JobProgram, table: str) -> f
 
 
 def end_of_wal(database: Database) -> int:
-    return int(parse_lsn(database.value("SELECT pg_current_wal_flush_lsn()::text")))
+    with database.connect() as connection:
+        return flushed_lsn(connection)
+
+
+def flushed_lsn(connection: Connection[Any]) -> int:
+    """After a commit of this connection: the end of its transaction."""
+    row = connection.execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
+    assert row is not None
+    return parse_lsn(row[0])
 
 
 def wait_for_cut(job: JobProgram, lsn: int, timeout_s: float = PUBLISHED_S) -> None:
