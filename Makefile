@@ -27,7 +27,7 @@ export MYPY_CACHE_DIR := $(HOME_DIR)/mypy
 export RUFF_CACHE_DIR := $(HOME_DIR)/ruff
 export HYPOTHESIS_STORAGE_DIRECTORY := $(HOME_DIR)/hypothesis
 
-.PHONY: help setup demo check test one compose-test matrix fuzz fault bench connect wheels soak dist format lock clean
+.PHONY: help setup demo check static units archives test one compose-test matrix fuzz fault bench connect wheels soak dist format lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -52,19 +52,31 @@ demo: setup
 
 UNIT := not servers and not soak and not bench and not simulation and not compose
 
+# What takes one core, or waits, runs beside the unit tests, which are as many processes as there are cores. All of it
+# ends before make fails.
 check: setup
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-cache
+	@$(MAKE) --no-print-directory --jobs static units $(BESIDE_UNITS)
+
+STATIC := $(BIN)/mypy && $(BIN)/lint-imports --no-cache
+
+# What it says comes at its end, in one piece.
+static:
+	@said=$$(mktemp); { $(STATIC); } >$$said 2>&1; code=$$?; printf '\n$(STATIC)\n'; cat $$said; rm $$said; exit $$code
+
+units:
 	$(BIN)/pytest -n auto --dist worksteal -m '$(UNIT)' $(ARGS)
+
+archives: $(STAMPS)/java-wheel
+	@$(BIN)/python -m tests.class_archives
 
 # A test that waits for ever is ended with the stacks of its threads. Its process is not replaced: with groups
 # pytest-xdist 3.8 then waits for ever itself (its issues 1323 and 1327). The others finish what they have.
 ENDS := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true --max-worker-restart=0
 
-test: check $(STAMPS)/java-wheel
-	@$(BIN)/python -m tests.class_archives
+test: BESIDE_UNITS := archives
+test: check
 	$(BIN)/pytest -n auto --dist loadgroup --no-loadscope-reorder $(ENDS) -m '(servers or simulation) and not soak and not bench and not compose' --durations=10 $(ARGS)
 
 # T is what pytest takes: a folder, a file, or a test of it. Server fixtures start what the test needs.
