@@ -186,15 +186,15 @@ def _run(request: dict[str, object], log: int) -> int:
     os.dup2(log, 2)
     os.close(log)
     os.environ.clear()
-    os.environ.update(request["environ"])  # type: ignore[call-overload]
+    os.environ.update(request["environ"])  # type: ignore[call-overload]  # JSON of ours
     importlib.reload(kill_points)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    return main(request["arguments"])  # type: ignore[arg-type]
+    return main(request["arguments"])  # type: ignore[arg-type]  # JSON of ours
 
 
 def _end(code: int) -> NoReturn:
     """As Python ends, but for its objects: to free each, in pages that are copied first, is 60 ms of a start's 300."""
-    threading._shutdown()  # type: ignore[attr-defined]  # which waits for threads that are no daemons
+    threading._shutdown()  # type: ignore[attr-defined]  # Python's own, which waits for threads that are no daemons
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
