@@ -21,7 +21,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 from deltalake.fs import DeltaStorageHandler
-from pyarrow.fs import FileInfo, FileSelector, LocalFileSystem
+from pyarrow.fs import FileInfo, FileSelector, FileType, LocalFileSystem
+
+from walbridge.spark_consumer.delta.folder import local_folder
 
 Contents = Mapping[str, str | None]
 """Data files by their path, each with its file of vectors."""
@@ -38,15 +40,26 @@ _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?
 _UUID_DIGITS = 20
 
 
-def files_in(table: Path) -> list[FileInfo]:
-    """The log files of a table in a local folder. They are not listed by delta-rs, with which other threads may be
-    writing (``worker_threads.py``).
+def files_in(table: Path, below: str = LOG) -> list[FileInfo]:
+    """The log files of a table in a local folder, or other files below it. They are not listed by delta-rs, with which
+    other threads may be writing (``worker_threads.py``), and which takes three times as long.
 
     Raises:
         OSError: it cannot be listed.
     """
-    found: list[FileInfo] = LocalFileSystem().get_file_info(FileSelector(str(table / LOG)))
+    found: list[FileInfo] = LocalFileSystem().get_file_info(FileSelector(str(table / below)))
     return found
+
+
+def files_below(uri: str, files: DeltaStorageHandler, below: str) -> list[FileInfo]:
+    """The files of a table's folder (``below`` is empty), or of its log, wherever the table is.
+
+    Raises:
+        OSError: it cannot be listed.
+    """
+    folder = local_folder(uri)
+    found = files_in(folder, below) if folder is not None else files.get_file_info_selector(FileSelector(below))
+    return [file for file in found if file.type == FileType.File]
 
 
 def commit_name(version: int) -> str:
@@ -111,11 +124,11 @@ class LogFiles:
 
     def base(self, version: int) -> int | None:
         """The newest checkpoint at or before a version."""
-        return _newest_by(version, sorted(self.checkpoints))
+        return newest_by(version, sorted(self.checkpoints))
 
     def run(self, version: int) -> range:
         """The commits that a version needs after its checkpoint."""
-        return _after(self.base(version), version)
+        return run_after(self.base(version), version)
 
     def is_whole(self, version: int) -> bool:
         """Whether all that the version needs is there."""
@@ -137,20 +150,21 @@ class LogFiles:
         tail = self.base(tail) or 0
         ordered = sorted(self.checkpoints)
         commits, checkpoints = set[int](), {checkpoint}
-        for version in wanted:
-            base = _newest_by(version, ordered)
-            commits |= {version, *_after(base, version)}
+        # All that a later version needs is behind this checkpoint.
+        for version in (version for version in wanted if version < tail):
+            base = newest_by(version, ordered)
+            commits |= {version, *run_after(base, version)}
             checkpoints.add(base)
         kept = {checkpoint_name(each) for each in checkpoints if each is not None} | set(map(commit_name, commits))
         return [name for name in self.names if int(name.lstrip(".")[:20]) < tail and _subject(name) not in kept]
 
 
-def _newest_by(version: int, checkpoints: Sequence[int]) -> int | None:
+def newest_by(version: int, checkpoints: Sequence[int]) -> int | None:
     before = bisect_right(checkpoints, version)
     return checkpoints[before - 1] if before else None
 
 
-def _after(base: int | None, version: int) -> range:
+def run_after(base: int | None, version: int) -> range:
     return range(0 if base is None else base + 1, version + 1)
 
 

@@ -10,6 +10,8 @@ checkpoint is written before the commits that it replaces are deleted, so that a
 never fewer. Of a version that another program's deletion has made unreadable nothing more is deleted.
 """
 
+import math
+from bisect import insort
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import datetime
@@ -18,14 +20,16 @@ import structlog
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
-from pyarrow.fs import FileSelector, FileType
 
 from walbridge.spark_consumer.delta.maintenance.log_files import (
     LAST_CHECKPOINT,
     LOG,
     CheckpointHint,
     LogFiles,
+    files_below,
+    newest_by,
     read_file,
+    run_after,
 )
 from walbridge.spark_consumer.delta.maintenance.slim_checkpoint import add_checkpoint
 
@@ -43,11 +47,20 @@ TOMBSTONES_MAX = 500
 class LogTrim:
     """Trims the log of one table, in one gap between plans."""
 
-    def __init__(self, table: DeltaTable, storage_options: dict[str, str], is_late: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        table: DeltaTable,
+        storage_options: dict[str, str],
+        is_late: Callable[[], bool],
+        deleted: float = math.inf,
+    ) -> None:
+        """``deleted``: how many files of the table were deleted since it got a slim checkpoint."""
         self._uri, self._newest, self._storage_options = table.table_uri, table.version(), storage_options
         self._files = DeltaStorageHandler(table.table_uri, storage_options)
-        self._is_late = is_late
-        self._log = LogFiles.of(self._files)
+        self._is_late, self._deleted = is_late, deleted
+        self.has_slimmed = False
+        """Whether the trim has made a slim checkpoint."""
+        self._log = LogFiles.listed(files_below(self._uri, self._files, LOG))
 
     def trim(self, named: Collection[int], lasting: Collection[int], heads: Collection[int], since: datetime) -> bool:
         """Do as much as there is time for; returns whether that was all.
@@ -78,12 +91,13 @@ class LogTrim:
     def _add_checkpoints(self, lasting: Collection[int], tail: int) -> None:
         """Give versions before ``tail`` their own checkpoints, as far as there is time. Later ones need the
         tombstones."""
-        base = self._log.base(tail) or 0
-        for version in sorted(version for version in lasting if version < base):
+        end, bases = self._log.base(tail) or 0, sorted(self._log.checkpoints)
+        for version in sorted(version for version in lasting if version < end):
             if self._is_late():
                 break
-            if len(self._log.run(version)) > RUN_MAX and self._log.is_whole(version):
+            if len(run_after(newest_by(version, bases), version)) > RUN_MAX and self._log.is_whole(version):
                 self._add(version, every_tombstone)
+                insort(bases, version)
 
     def _slim(self, tail: int) -> int | None:
         """Add a checkpoint without useless tombstones, if the last one has many; returns the last one's version."""
@@ -95,14 +109,17 @@ class LogTrim:
             return None
         version, adds = hint.version, hint.add_count
         added = next((each for each in (self._newest, self._newest - 1) if each not in self._log.checkpoints), None)
-        has_many = hint.action_count - adds > adds + TOMBSTONES_MAX
+        # Of tombstones at least half must go: while their files are kept for readers, a slim checkpoint is none, and it
+        # takes the longer the more there are, while plans wait.
+        tombstones = hint.action_count - adds
+        has_many = tombstones > adds + TOMBSTONES_MAX and 2 * self._deleted >= tombstones
         is_newest = version == max(self._log.checkpoints, default=version)
         if has_many and is_newest and added is not None and added > max(version, tail):
-            found = self._files.get_file_info_selector(FileSelector(""))
-            held = {file.path for file in found if file.type == FileType.File}
+            held = {file.base_name for file in files_below(self._uri, self._files, "")}
             self._add(
                 added, lambda path, vectors: _is_gone(path, held) or (vectors is not None and _is_gone(vectors, held))
             )
+            self.has_slimmed = True
         return version
 
     def _add(self, version: int, is_gone: Callable[[str, str | None], bool]) -> None:

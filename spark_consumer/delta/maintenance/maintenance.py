@@ -20,7 +20,6 @@ from walbridge.spark_consumer.delta.columns import lake_fields
 from walbridge.spark_consumer.delta.folder import delete_folder
 from walbridge.spark_consumer.delta.maintenance.clock import Clock
 from walbridge.spark_consumer.delta.maintenance.old_files import (
-    GAP_S,
     LONG_AGO,
     READERS_HOUR,
     OldFiles,
@@ -37,10 +36,10 @@ from walbridge.spark_consumer.plan.kept_cuts import Retention
 
 log = structlog.get_logger()
 
-MANIFEST_ROWS_MAX = 16
+MANIFEST_ROWS_MAX = 12
 """Rows, each a file of its own, before the manifest is compacted."""
 THIN_INTERVAL = timedelta(minutes=10)
-COMPACTIONS_BETWEEN_THINS = 16
+COMPACTIONS_BETWEEN_THINS = 20
 """The manifest is thinned after so many compactions, or ``THIN_INTERVAL``: the files of few plans go at once then."""
 COMMITS_BETWEEN_VISITS = 64
 SMALL_FILES_MAX = 32
@@ -138,14 +137,13 @@ class Maintenance:
 
     def _visit(self, path: str) -> None:
         is_at_rest = self._commits.pop(path, None) is None
-        begun = self._clock.steady()
+        begun, is_done = self._clock.steady(), True
         try:
-            self._tidy_table(path)
+            is_done = self._tidy_table(path)
         finally:
             took = (now := self._clock.steady()) - begun
-            is_late = took >= timedelta(seconds=GAP_S)
-            self._revisits.visited(path, now, took, timedelta(0) if is_late else INTERVAL)
-        if is_at_rest and not is_late:
+            self._revisits.visited(path, now, took, INTERVAL if is_done else timedelta(0))
+        if is_at_rest and is_done:
             self._old.forget_if_done(path)
 
     def _revisit(self, path: str) -> None:
@@ -160,11 +158,13 @@ class Maintenance:
         log.warning("table cannot be tidied now", path=path, why=type(error).__name__)
         self._old.forget(path)
 
-    def _tidy_table(self, path: str) -> None:
+    def _tidy_table(self, path: str) -> bool:
+        """Returns whether there was time for all that is due."""
         try:
             table = writable_table(f"{self._lake}/{path}", self._storage_options)
         except (DamagedTable, OperatorError) as error:
-            return self._untidied(path, error)
+            self._untidied(path, error)
+            return True
         try:
             columns = lake_fields(table.schema())
             wanted = {**PROPERTIES, **exact_bounds(columns)}
@@ -179,10 +179,11 @@ class Maintenance:
                 )
             if has_vectors(table):
                 self._marked.setdefault(path)
-            self._old.delete(table, path)
+            return self._old.delete(table, path)
         except CommitFailedError:
             # A reader's own maintenance may be at work; the next visit tries again.
             log.warning("table was not compacted: another program committed to it meanwhile", path=path)
+            return True
 
     def _purge_table(self, purge: Purge) -> None:
         path = next(iter(self._marked))

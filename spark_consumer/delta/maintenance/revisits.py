@@ -35,7 +35,7 @@ class Revisits:
         there = (each for each in row.tables if each.version is not None)
         at_rest = (each for each in there if not (each.copy_from is not None and each.copy_from.has_ended))
         paths = {each.path for each in at_rest if each.state not in AWAITING_COPY and not each.is_dropped}
-        for place, path in enumerate(sorted(paths, key=lambda path: _random_order(row.sequence, path))):
+        for place, path in enumerate(sorted(paths, key=lambda path: random_order(row.sequence, path))):
             self._due[path] = _LONG_AGO + timedelta(microseconds=place)
 
     def written(self, paths: Iterable[str], now: datetime) -> None:
@@ -58,5 +58,6 @@ class Revisits:
         self._due.pop(path, None)
 
 
-def _random_order(sequence: int, path: str) -> bytes:
+def random_order(sequence: int, path: str) -> bytes:
+    """Where a table stands in an order that is another one for each sequence."""
     return blake2b(f"{sequence} {path}".encode()).digest()

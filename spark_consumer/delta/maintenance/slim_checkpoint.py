@@ -8,11 +8,14 @@ VACUUM. For a file that is deleted it is of no use, and yet it stays in every ch
 """
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from io import BytesIO
+from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
@@ -61,9 +64,14 @@ def without_tombstones(checkpoint: Path, is_gone: Callable[[str, str | None], bo
     source, slim = pq.ParquetFile(checkpoint), BytesIO()
     with pq.ParquetWriter(slim, source.schema_arrow, store_schema=False) as writer:
         for batch in source.iter_batches():
-            stays = []
-            for remove in batch.column("remove").to_pylist():
-                is_tombstone = remove is not None and remove["path"] is not None
-                stays.append(not is_tombstone or not is_gone(remove["path"], vector_of(remove.get("deletionVector"))))
+            # Only these columns become values of Python: a checkpoint may have many thousand tombstones.
+            remove = batch.column("remove")
+            paths, vectors = pc.struct_field(remove, "path").to_pylist(), _vectors(remove)
+            stays = [path is None or not is_gone(path, vector_of(of)) for path, of in zip(paths, vectors, strict=True)]
             writer.write_batch(batch.filter(pa.array(stays, pa.bool_())))
     return slim.getvalue()
+
+
+def _vectors(remove: pa.StructArray) -> Iterable[Any]:
+    has_any = remove.type.get_field_index("deletionVector") >= 0
+    return pc.struct_field(remove, "deletionVector").to_pylist() if has_any else repeat(None, len(remove))

@@ -138,10 +138,10 @@ class FileHistory:
     def orphans(self, found: Iterable[FileInfo], now: datetime) -> list[str]:
         """Files of the table's folder that no commit names."""
         return [
-            file.path
+            file.base_name
             for file in found
-            if _WRITTEN.fullmatch(file.path)
-            and file.path not in self._events
+            if _WRITTEN.fullmatch(file.base_name)
+            and file.base_name not in self._events
             and file.mtime is not None
             and now - file.mtime > ORPHAN_AGE
         ]
@@ -150,6 +150,10 @@ class FileHistory:
     def has_waiting(self) -> bool:
         """Whether removed files are not deleted yet."""
         return bool(self._removed_ms)
+
+    def knows(self, path: str) -> bool:
+        """Whether a commit has named the file, and it was not deleted."""
+        return path in self._events
 
     def forget(self, path: str) -> None:
         """Note that a file was deleted."""

@@ -4,7 +4,7 @@ In: the lake's path. Out: the newest row, and published states for readers. Writ
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -149,29 +149,37 @@ def published_rows(table: DeltaTable) -> list[CutRow]:
 def written_rows(table: DeltaTable) -> list[WrittenRow]:
     """All rows in the order of their sequences, with the columns that decide whether they are kept."""
     found = _queried(table, "SELECT sequence, kind, written_at FROM cuts ORDER BY sequence")
-    return [WrittenRow(**record) for record in found.to_pylist()]
+    return [*map(WrittenRow, *(found[name].to_pylist() for name in WrittenRow._fields))]
 
 
-def named_versions(table: DeltaTable, path: str, storage_options: dict[str, str] | None = None) -> set[int]:
-    """Every version of the table at that path that any row names.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
-    return {version for named, version in _named(table, storage_options) if named == path}
-
-
-def named_paths(table: DeltaTable, storage_options: dict[str, str] | None = None) -> set[str]:
-    """The path of every table of which any row names a version.
+def named_versions(
+    table: DeltaTable, path: str, storage_options: dict[str, str] | None = None, known: Collection[str] = ()
+) -> set[int]:
+    """Every version of the table at that path that any row names. ``known``: files that are not read.
 
     Raises:
         OSError: a file cannot be read.
     """
-    return {path for path, _ in _named(table, storage_options)}
+    found: set[int] = set()
+    for heads in _heads(table, storage_options, known):
+        versions = heads.filter(pc.equal(heads["path"], path))["version"]
+        found |= {*pc.unique(versions).to_pylist()}
+    return found
 
 
-def _named(table: DeltaTable, storage_options: dict[str, str] | None) -> Iterator[tuple[str, int]]:
-    """Path and version of each entry with a version, distinct within each file.
+def named_paths(
+    table: DeltaTable, storage_options: dict[str, str] | None = None, known: Collection[str] = ()
+) -> set[str]:
+    """The path of every table of which any row names a version. ``known``: files that are not read.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    return {path for heads in _heads(table, storage_options, known) for path in pc.unique(heads["path"]).to_pylist()}
+
+
+def _heads(table: DeltaTable, storage_options: dict[str, str] | None, known: Collection[str]) -> Iterator[pa.Table]:
+    """Path and version of each entry with a version, by batches of rows.
 
     A SELECT would read all columns of the list of tables, in every row. Here two columns are read, and in this thread
     (see ``_queried``).
@@ -179,28 +187,21 @@ def _named(table: DeltaTable, storage_options: dict[str, str] | None) -> Iterato
     files = DeltaStorageHandler(table.table_uri, storage_options or None)
     try:
         for file in pa.table(table.get_add_actions(flatten=True))["path"].to_pylist():
-            with files.open_input_file(file) as opened:
-                yield from _named_in(pq.ParquetFile(opened))
+            if file not in known:
+                with files.open_input_file(file) as opened:
+                    yield from _heads_in(pq.ParquetFile(opened))
     except (pa.ArrowException, FileNotFoundError) as error:
         raise LostRows(table) from error
 
 
-def _named_in(file: pq.ParquetFile) -> set[tuple[str, int]]:
+def _heads_in(file: pq.ParquetFile) -> Iterator[pa.Table]:
     paths = [file.schema.column(at).path for at in range(len(file.schema))]
-    found: set[tuple[str, int]] = set()
     for batch in file.iter_batches(columns=[path for path in paths if _OF_A_HEAD.fullmatch(path)], use_threads=False):
         entries = pc.list_flatten(batch.column("tables"))
         # Arrow has no kernels for the string views that delta-rs declares in files that it compacted.
         paths_of = pc.cast(pc.struct_field(entries, "path"), pa.string())
         versions = pc.struct_field(entries, "version")
-        heads = (
-            pa.table({"path": paths_of, "version": versions})
-            .drop_null()
-            .group_by(["path", "version"], use_threads=False)
-        )
-        distinct = heads.aggregate([])
-        found |= {*zip(*(distinct[name].to_pylist() for name in ("path", "version")), strict=True)}
-    return found
+        yield pa.table({"path": paths_of, "version": versions}).drop_null()
 
 
 def rows_where(table: DeltaTable, condition: str) -> list[CutRow]:

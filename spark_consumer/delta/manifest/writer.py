@@ -37,15 +37,21 @@ from walbridge.spark_consumer.plan.kept_cuts import Retention, dropped
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 
 FILE_BYTES = 4 * 2**20
-"""The manifest's files are compacted up to this size, so that compaction stays cheap."""
-_LOG_RETENTION = timedelta(hours=3)
-"""Old versions of the manifest are read by ``named_versions`` alone, since its rows are its history."""
+"""The manifest's files are compacted up to this size."""
+FILE_ROWS = 4_000
+"""Files of so many rows are compacted only where there are too many files: else all rows that are kept would be written
+anew with every few that come, and plans wait for that."""
+FILES_MAX = 20
+_LOG_RETENTION = timedelta(minutes=75)
+"""Versions of the manifest are read as of an hour ago (``named_versions``) and no older: its rows are its history. Each
+append lists the log, and two rows of a plan are two commits."""
+_FILES_HOURS = 2
+"""How long files stay that those versions hold."""
 _SLEW = timedelta(minutes=1)
 """A clock that is set back by less has little effect on ages of hours."""
-_HOURS = int(_LOG_RETENTION.total_seconds()) // 3600
 _PROPERTIES = {
-    "delta.logRetentionDuration": f"interval {_HOURS} hours",
-    "delta.deletedFileRetentionDuration": f"interval {_HOURS} hours",
+    "delta.logRetentionDuration": f"interval {_LOG_RETENTION // timedelta(minutes=1)} minutes",
+    "delta.deletedFileRetentionDuration": f"interval {_FILES_HOURS} hours",
     "delta.appendOnly": "false",
 }
 RANGES_MAX = 200
@@ -131,9 +137,13 @@ class Manifest:
             self._newest_cut.write(row)
 
     def compact(self) -> None:
-        """Merge the small files of single rows."""
+        """Merge the small files of single rows, and now and then the large ones."""
+        files = pa.table(self._table.get_add_actions(flatten=True)).select(["size_bytes", "num_records"])
+        columns = (each.to_pylist() for each in files.columns)
+        large = [size for size, rows in zip(*columns, strict=True) if rows is not None and rows >= FILE_ROWS]
+        size = min([FILE_BYTES, *large]) if len(files) <= FILES_MAX else FILE_BYTES
         with self._fenced():
-            self._table.optimize.compact(target_size=FILE_BYTES, commit_properties=_WITHOUT_RETRY)
+            self._table.optimize.compact(target_size=size, commit_properties=_WITHOUT_RETRY)
         self._rows_since_compaction = 0
         self._expect_own_newest()
 
@@ -161,29 +171,33 @@ class Manifest:
         entries = [entry for row in rows if row is not None for entry in row.tables]
         return {entry.version for entry in entries if entry.path == path and entry.version is not None}
 
-    def named_versions(self, path: str, since: datetime) -> set[int]:
-        """Every version of a table that a row names, or named at ``since``: a reader may have taken it then."""
-        return {
-            version
-            for table in self._now_and_at(since)
-            for version in named_versions(table, path, self._storage_options)
-        }
+    def replaced_versions(self, path: str, since: datetime) -> set[int]:
+        """Every version of a table that a row named at ``since``, as far as files tell that were replaced since then:
+        a reader may have taken it."""
+        before = self._as_of(since)
+        return set() if before is None else named_versions(before, path, self._storage_options, self._files())
 
     def named_paths(self, since: datetime) -> set[str]:
         """Paths of all tables of which a row names a version, or named one at ``since``."""
-        return {path for table in self._now_and_at(since) for path in named_paths(table, self._storage_options)}
+        before = self._as_of(since)
+        return named_paths(self._table, self._storage_options) | (
+            set() if before is None else named_paths(before, self._storage_options, self._files())
+        )
 
-    def _now_and_at(self, since: datetime) -> list[DeltaTable]:
+    def _as_of(self, since: datetime) -> DeltaTable | None:
         before = DeltaTable(self._table.table_uri, storage_options=self._storage_options or None)
         try:
             before.load_as_version(since)
         except DeltaError:  # nothing was written by then, or it is not kept
-            return [self._table]
-        return [self._table, before]
+            return None
+        return before
+
+    def _files(self) -> set[str]:
+        return {*pa.table(self._table.get_add_actions(flatten=True))["path"].to_pylist()}
 
     def vacuum(self) -> None:
         """Delete files that compactions replaced. No reader needs them, since each opens the newest version."""
-        self._table.vacuum(_HOURS, dry_run=False, enforce_retention_duration=False)
+        self._table.vacuum(_FILES_HOURS, dry_run=False, enforce_retention_duration=False)
         self._table.update_incremental()  # a vacuum writes its own commits
         self._expect_own_newest()
 

@@ -36,13 +36,13 @@ def test_all_rows_are_asked_once_for_all_folders_that_wait(lake: Path, monkeypat
     manifest.append(replace(row, sequence=2, written_at=now, tables=tuple(dropped)))
     clock.now += timedelta(hours=2)
     scans = []
-    named = manifest_reader._named
+    heads = manifest_reader._heads
 
     def counted(table: DeltaTable, *rest: Any) -> Any:
         scans.append(table.version())
-        return named(table, *rest)
+        return heads(table, *rest)
 
-    monkeypatch.setattr(manifest_reader, "_named", counted)
+    monkeypatch.setattr(manifest_reader, "_heads", counted)
     settings = Settings(name="p", lake={"path": str(lake), "dropped_tables": "drop"})  # type: ignore[arg-type]
     tidying = Maintenance(str(lake), manifest, settings, clock)
     tidying.after_plan([])

@@ -148,6 +148,18 @@ def test_checkpoints_are_without_tombstones_of_files_that_are_gone(
     assert json.loads((table.log / "_last_checkpoint").read_text())["version"] == 219
 
 
+@pytest.mark.parametrize(("deleted", "is_made"), [(80, False), (120, True)])
+def test_checkpoint_without_tombstones_is_made_once_half_of_them_are_of_no_use(
+    table: LongLog, monkeypatch: pytest.MonkeyPatch, deleted: int, is_made: bool
+) -> None:
+    """Files of a busy table are kept for readers by thousands: it takes a second then, and would leave nearly all."""
+    monkeypatch.setattr(log_trim, "TOMBSTONES_MAX", 50)
+    trim = LogTrim(DeltaTable(str(table.folder)), {}, never, deleted)
+    trim.trim(NAMED, NAMED, {NAMED[-1]}, NOW - timedelta(hours=0.5))
+
+    assert trim.has_slimmed == (checkpoint_name(COMMITS) in table.names()) == is_made
+
+
 def files(table: LongLog) -> DeltaStorageHandler:
     return DeltaStorageHandler(str(table.folder))
 

@@ -376,7 +376,8 @@ def test_row_that_a_reader_took_before_it_was_dropped_is_readable_for_an_hour_mo
     publish(manifest, 2, 9, taken + timedelta(days=1))
     manifest.thin(Retention(*[timedelta(hours=1)] * 3), taken + timedelta(hours=2))
 
-    assert manifest.named_versions(PATH, datetime.now(UTC)) == {9}
-    assert manifest.named_versions(PATH, taken) == {5, 9}
-    assert manifest.named_versions(PATH, taken - timedelta(days=1)) == {9}
-    assert manifest.named_versions("public/b", taken) == set()
+    assert manifest.versions_in_rows(PATH) == {9}
+    assert manifest.replaced_versions(PATH, datetime.now(UTC)) == set()
+    assert 5 in manifest.replaced_versions(PATH, taken)
+    assert manifest.replaced_versions(PATH, taken - timedelta(days=1)) == set()
+    assert manifest.replaced_versions("public/b", taken) == set()

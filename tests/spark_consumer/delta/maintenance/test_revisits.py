@@ -28,6 +28,7 @@ from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance, 
 from walbridge.spark_consumer.delta.maintenance.old_files import OldFiles
 from walbridge.spark_consumer.delta.maintenance.revisits import INTERVAL, Revisits
 from walbridge.spark_consumer.delta.maintenance.unnamed_files import FileHistory
+from walbridge.spark_consumer.delta.manifest import manifest_reader
 from walbridge.spark_consumer.delta.manifest.manifest_reader import written_rows
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
@@ -102,13 +103,26 @@ def test_files_of_a_busy_table_go_within_the_hour(
     assert data_files(lake) <= 6 + 2 * COMMITS_BETWEEN_VISITS
 
 
-def test_log_is_trimmed_though_there_was_no_time_for_files(
-    lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else the log of a table for which the time never suffices would grow for ever."""
+@pytest.fixture
+def slow_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To read on in a log takes more time than there is in a gap, by a clock that only goes as it is looked at."""
     passed = count()
     monkeypatch.setattr(old_files, "GAP_S", 50)
     monkeypatch.setattr(old_files, "monotonic", lambda: next(passed))
+    read = FileHistory.read
+
+    def slow(*arguments: Any) -> bool:
+        is_read = read(*arguments)
+        return is_read and all(next(passed) > -1 for _ in range(60))
+
+    monkeypatch.setattr(FileHistory, "read", slow)
+
+
+@pytest.mark.usefixtures("slow_files")
+def test_log_is_trimmed_though_there_was_no_time_for_it_in_the_gap_that_files_have_taken(
+    lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the log of a table for which the time never suffices would grow for ever; and no plan waits for both."""
     clock = Clock()
     for n in range(1, 45):
         version = overwrite(lake, n)
@@ -119,10 +133,63 @@ def test_log_is_trimmed_though_there_was_no_time_for_files(
     written_s = (clock.now - timedelta(hours=9)).timestamp()
     for log in (lake / PATH / "_delta_log").iterdir():
         os.utime(log, (written_s, written_s))
-    monkeypatch.setattr(FileHistory, "read", lambda *_: all(next(passed) > -1 for _ in range(60)))
-    started(lake, manifest, clock).after_plan([])
+    monkeypatch.setattr(old_files, "random_order", lambda *_: b"\0")
+    tidying = started(lake, manifest, clock)
+    tidying.after_plan([])
+    assert len(logged_versions(lake)) >= 45
+    for _ in range(3):
+        tidying.after_plan([])
 
     assert len(logged_versions(lake)) < 30
+
+
+@pytest.mark.usefixtures("slow_files")
+def test_jobs_that_end_after_one_plan_trim_a_log_though_there_is_never_time_for_more_than_one_turn(
+    lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, taken = Clock(), set[int]()
+    overwrite(lake, 1)
+    for name, turn in {"_delete_unnamed": 0, "_delete_orphans": 1, "_delete_expired": 2, "_trim_log": 3}.items():
+        work = lambda old, gap, turn=turn: taken.add(turn) or all(gap.is_late for _ in range(60))  # noqa: E731
+        monkeypatch.setattr(OldFiles, name, work)
+    for n in range(1, 20):
+        publish(manifest, n, 0, clock.now)
+        started(lake, manifest, clock).after_plan([])
+
+    assert taken == {0, 1, 2, 3}
+
+
+@pytest.mark.usefixtures("slow_files")
+def test_orphans_for_which_there_was_no_time_go_at_the_next_visits(lake: Path, manifest: Manifest) -> None:
+    """Not an hour later: the folder of a busy table may have many."""
+    clock = Clock()
+    publish(manifest, 1, overwrite(lake, 1), clock.now)
+    orphan = lake / PATH / "part-00000-0b1a9b5e-1f52-4a5e-9d0c-0a9f3f3f3f3f-c000.snappy.parquet"
+    orphan.write_bytes(b"of a task that was killed")
+    os.utime(orphan, ((clock.now - timedelta(days=2)).timestamp(),) * 2)
+    tidying = started(lake, manifest, clock)
+    for _ in range(4):
+        tidying.after_plan([])
+
+    assert not orphan.exists()
+    assert values(lake) == [1]
+
+
+def test_rows_are_read_once_in_a_gap(lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The more are kept, the longer it takes; plans wait."""
+    clock, times = Clock(), Counter[str]()
+
+    def counted(*arguments: Any) -> Any:
+        times["of a file"] += 1
+        return read(*arguments)
+
+    read = manifest_reader._heads_in
+    monkeypatch.setattr(manifest_reader, "_heads_in", counted)
+    for n in range(1, 4):
+        publish(manifest, n, overwrite(lake, n), clock.now)
+    started(lake, manifest, clock).after_plan([])
+
+    assert times["of a file"] == len(DeltaTable(str(lake / "_cuts")).file_uris())
 
 
 def test_visit_that_is_late_is_gone_on_with_after_a_pause(
@@ -131,9 +198,10 @@ def test_visit_that_is_late_is_gone_on_with_after_a_pause(
     """Not after an hour: what a busy day has left would take days to go."""
     clock, visits = Clock(), list[datetime]()
 
-    def take(_old: OldFiles, _table: DeltaTable, _path: str) -> None:
+    def take(_old: OldFiles, _table: DeltaTable, _path: str) -> bool:
         visits.append(clock.now)
         clock.now += timedelta(seconds=old_files.GAP_S)
+        return False
 
     monkeypatch.setattr(OldFiles, "delete", take)
     publish(manifest, 1, overwrite(lake, 1), clock.now)
@@ -149,8 +217,9 @@ def test_rows_that_come_fast_are_thinned_before_their_turn(lake: Path, manifest:
     """Else all files of so many plans would be kept for as long, and then go at once."""
     clock = Clock()
     tidying = started(lake, manifest, clock)
-    for n in range(1, 4 * maintenance.COMPACTIONS_BETWEEN_THINS + 9):
-        publish(manifest, n, 0, clock.now - timedelta(hours=9 if n < 60 else 0))
+    rows = 4 * maintenance.COMPACTIONS_BETWEEN_THINS
+    for n in range(1, rows + 9):
+        publish(manifest, n, 0, clock.now - timedelta(hours=9 if n < rows else 0))
         tidying.after_plan([])
 
     assert len(written_rows(DeltaTable(str(lake / "_cuts")))) <= 16

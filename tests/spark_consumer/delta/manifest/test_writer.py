@@ -1,5 +1,7 @@
 """The manifest: one commit a row, exact versions, newest row."""
 
+import os
+import random
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -13,7 +15,8 @@ from deltalake import DeltaTable, write_deltalake
 from tests.spark_consumer.delta.set_by_others import UNWRITABLE, set_features
 from walbridge.schemas.control.cut import Epoch
 from walbridge.schemas.errors import OperatorError
-from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_published, open_table
+from walbridge.spark_consumer.delta.manifest import writer
+from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_published, open_table, published_rows
 from walbridge.spark_consumer.delta.manifest.manifest_schema import SCHEMA
 from walbridge.spark_consumer.delta.manifest.published import published
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
@@ -262,3 +265,42 @@ def test_folder_that_lost_its_storage_gets_no_row(manifest: Manifest, lake: Path
     with pytest.raises(OperatorError, match="mount the lake's storage again"):
         manifest.append(row(2))
     assert list(lake.iterdir()) == []
+
+
+def test_rows_that_come_are_merged_without_those_of_before(
+    manifest: Manifest, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each gap between plans would be as long as all rows that are kept take; and yet there are few files."""
+    monkeypatch.setattr(writer, "FILE_ROWS", 12)
+    monkeypatch.setattr(writer, "FILES_MAX", 8)
+    dice, files, stayed = random.Random(1), list[set[str]](), 0
+    for sequence in range(1, 121):
+        manifest.append(row(sequence, tables=(replace(ENTRY, why=dice.randbytes(10_000).hex()),)))
+        if sequence % 4 == 0:
+            manifest.compact()
+            files.append({*DeltaTable(str(lake / "_cuts")).file_uris()})
+            stayed += len(files) > 1 and bool(files[-1] & files[-2])
+
+    assert stayed > 20
+    assert max(map(len, files)) <= 8
+    assert [each.sequence for each in published_rows(manifest._table)] == [*range(1, 121)]
+
+
+def test_log_goes_back_an_hour_and_little_more(lake: Path) -> None:
+    """I8: rows as they were an hour ago are read. Each append lists the log."""
+    Manifest(str(lake), "p", {})
+    DeltaTable(str(lake / "_cuts")).alter.set_table_properties({"delta.checkpointInterval": "10"})
+    manifest, log, now = Manifest(str(lake), "p", {}), lake / "_cuts" / "_delta_log", datetime.now(UTC)
+    hour_ago, of_then = now - timedelta(hours=1), set[int]()
+    for file in log.iterdir():
+        os.utime(file, ((now - timedelta(hours=3)).timestamp(),) * 2)
+    for sequence in range(1, 40):
+        at = now - timedelta(minutes=4 * (39 - sequence))
+        manifest.append(row(sequence, tables=(replace(ENTRY, version=sequence),)))
+        of_then |= {sequence} if at <= hour_ago else set()
+        for file in log.glob(f"{manifest.version:020}.*"):
+            os.utime(file, (at.timestamp(), at.timestamp()))
+    manifest.compact()
+
+    assert manifest.replaced_versions(ENTRY.path, hour_ago) == of_then
+    assert min(int(file.name[:20]) for file in log.glob("0*")) >= 10
