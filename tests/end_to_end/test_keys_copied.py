@@ -125,11 +125,12 @@ def test_file_that_holds_other_than_keys_is_refused_and_its_remedy_followed(
     def asked(*lines: str) -> int:
         return copy_keys(settings, "t", written(tmp_path / "keys", *lines), wait=True, say=print)
 
-    assert told("t", "1", "two") == "write keys as COPY prints them, one on each line; of several columns as CSV"
+    told_form = "write keys as COPY prints them WITH (FORMAT csv), one on each line, columns in the order of the key"
+    assert told("t", "1", "two") == told_form
     assert told("t") == "write one key on each line"
     assert is_done(settings, "public.t")
-    with producer.database.connect() as connection, connection.cursor().copy("COPY t TO STDOUT") as out:
-        printed = [row[0] for row in out.rows()]
+    with producer.database.connect() as connection, connection.cursor().copy("COPY t TO STDOUT (FORMAT csv)") as out:
+        printed = bytes().join(out).decode().splitlines()
     assert asked(*printed) == 0
     with monkeypatch.context() as patch:
         patch.setattr("walbridge.tables.keys.KEYS_BYTES_MAX", 25)

@@ -155,7 +155,7 @@ def test_file_of_keys_is_named_encoded_and_written_as_told(tmp_path: Path) -> No
     file = tmp_path / "keys"
     assert refusal(lambda: list(_lines(file, order("a")))).remedy == "name a file of keys"
     file.write_bytes(b"\xff\n")
-    assert refusal(lambda: list(_lines(file, order("a")))).remedy == "write it in UTF-8, one key on each line"
+    assert refusal(lambda: list(_lines(file, order("a")))).remedy == "write it in UTF-8, as CSV"
     file.write_text("one\ntwo\n")
     assert [bound.values for bound in _lines(file, order("a"))] == [("one",), ("two",)]
 

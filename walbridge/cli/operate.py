@@ -72,7 +72,7 @@ def copy(
         bool, typer.Option("--new-epoch", help="With --all: also where the stream can go on, but the lake cannot.")
     ] = False,
     keys: Annotated[
-        Path | None, typer.Option("--keys", help="Only the rows of these keys: one on each line, or CSV.")
+        Path | None, typer.Option("--keys", help="Only the rows of these keys: CSV, one on each line.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the copies until all of them are current.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="What was asked for as one JSON object.")] = False,

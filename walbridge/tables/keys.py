@@ -119,17 +119,15 @@ def _printed(
             return [*before, *_printed(connection, order, bounds[half:], file, first + half)]
     raise OperatorError(
         f"key {first:,} of {file} is none of ({', '.join(order.names)}) as Postgres reads it",
-        remedy="write keys as COPY prints them, one on each line; of several columns as CSV",
+        remedy="write keys as COPY prints them WITH (FORMAT csv), one on each line, columns in the order of the key",
     )
 
 
 def _lines(file: Path, order: KeyOrder) -> Iterator[Bound]:
-    """One key on each line; of several columns as CSV, in their order in the key."""
+    """CSV: one key on each line, columns in their order in the key. COPY's text format would not do, nor lines as they
+    are: the one escapes backslashes, so that each bytea is read as another one, and the others hold no line end."""
     try:
-        with file.open(encoding="utf-8", newline="") as text:
-            if len(order.names) == 1:
-                yield from (Bound((line,)) for line in text.read().splitlines() if line)
-                return
+        with file.open(encoding="utf-8-sig", newline="") as text:
             for number, fields in enumerate(filter(None, csv.reader(text, strict=True)), 1):
                 if len(fields) != len(order.names):
                     raise OperatorError(
@@ -141,5 +139,5 @@ def _lines(file: Path, order: KeyOrder) -> Iterator[Bound]:
         raise OperatorError(f"{file} cannot be read: {error.strerror}", remedy="name a file of keys") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise OperatorError(
-            f"{file} is no text of keys: {type(error).__name__}", remedy="write it in UTF-8, one key on each line"
+            f"{file} is no text of keys: {type(error).__name__}", remedy="write it in UTF-8, as CSV"
         ) from None

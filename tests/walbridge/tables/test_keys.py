@@ -27,8 +27,17 @@ def read(path: Path, text: str, *names: str) -> list[tuple[str, ...]]:
     return [bound.values for bound in _lines(file, key(*names))]
 
 
-def test_keys_of_one_column_stand_as_they_are_one_on_each_line(tmp_path: Path) -> None:
-    assert read(tmp_path, '1\r\n\n"2, 3"\n ä ', "id") == [("1",), ('"2, 3"',), (" ä ",)]
+def test_keys_of_one_column_are_csv_too(tmp_path: Path) -> None:
+    """A line of COPY's text format has escapes: a key with a backslash, and every bytea, would be another key."""
+    assert read(tmp_path, '1\r\n\n"2, 3"\n ä ', "id") == [("1",), ("2, 3",), (" ä ",)]
+    odd = read(tmp_path, '\\xdead\na\\b\n""\n"two\nlines"\n', "id")
+    assert odd == [("\\xdead",), ("a\\b",), ("",), ("two\nlines",)]
+
+
+def test_only_line_ends_end_a_key(tmp_path: Path) -> None:
+    """Python knows others, which are signs like any in a text."""
+    for sign in "\v\f\x1c\x1d\x1e\x85\u2028\u2029":
+        assert read(tmp_path, f"a{sign}b\nc\n", "id") == [(f"a{sign}b",), ("c",)]
 
 
 def test_keys_of_several_columns_are_csv(tmp_path: Path) -> None:
