@@ -43,6 +43,8 @@ class CopyStart:
 
     def __init__(self, tables: Tables, tracker: ProgressTracker, watch: SourceWatch) -> None:
         self._tables, self._tracker, self._watch = tables, tracker, watch
+        self._told: dict[int, tuple[str, str]] = {}
+        """By table, the topic that it gets, and why, as the log has it already: a copy is tried again and again."""
 
     def writer_of(self, found: TableFound) -> RecordWriter:
         """The writer of the table as it was found.
@@ -85,13 +87,14 @@ class CopyStart:
             reason = self._why_unfit(topic, found)
         if reason is None and self._tables.registry.suits(topic):
             return topic
-        log.warning(
-            "a table gets another topic",
-            table=table.qualified_name,
-            topic=(free := self._free_topic(found, [*held, topic])),
-            reason=reason or f"{topic} has events in another format",
-        )
+        free = self._free_topic(found, [*held, topic])
+        if self._is_new(table, free, reason := reason or f"{topic} has events in another format"):
+            log.warning("a table gets another topic", table=table.qualified_name, topic=free, reason=reason)
         return free
+
+    def _is_new(self, table: PublishedTable, topic: str, reason: str) -> bool:
+        before, self._told[table.relation_id] = self._told.get(table.relation_id), (topic, reason)
+        return before != (topic, reason)
 
     def _why_not_own_topic(self, newest: Iterable[RelationRecord], found: TableFound) -> str | None:
         """Why a table with records cannot keep the topic that they are in; None where it can."""
@@ -163,13 +166,14 @@ class CopyStart:
             raise NotYet(reason.what)
         taken = {*held, *self._tables.topics.all_of(table.relation_id)}
         topic = self._watch.topics.free_topic(self._tables.topics.of_name(table), taken)
-        log.warning(
-            "a table gets another topic, the one before is left as it is",
-            table=table.qualified_name,
-            topic=topic,
-            before=left,
-            reason=reason.what,
-        )
+        if self._is_new(table, topic, reason.what):
+            log.warning(
+                "a table gets another topic, the one before is left as it is",
+                table=table.qualified_name,
+                topic=topic,
+                before=left,
+                reason=reason.what,
+            )
         return topic
 
     def _topics_of_others(self, table: PublishedTable) -> dict[str, int]:

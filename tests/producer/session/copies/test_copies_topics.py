@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.producer.copied_session import COPIED, LATE, LATER, found
 from tests.producer.kept import Kept
 from walbridge.producer.kafka.described_topic import DescribedTopic
 from walbridge.producer.postgres.copy_beside.copy_protocol import TableFound
-from walbridge.producer.session.copies.start import CopyStart
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.session.copies.start import CopyStart, Refused
 from walbridge.schemas.control.table_progress import DROPPED, GIVEN_UP, TableProgress
+from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn
 
 TOPIC = "p.public.late"
@@ -63,6 +66,27 @@ def test_topic_of_which_progress_does_not_say_that_it_was_left_as_it_is_is_not_t
     left: TableProgress | None,
 ) -> None:
     assert Begun(left).topic_of(again()) == f"{TOPIC}_2"
+
+
+def test_other_topic_is_told_once_however_often_the_copy_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = Begun()
+    begun.kept.kept_watch.there[TOPIC] = None
+    reasons = iter(["no right", "no right", None])
+
+    def refuse_copy(table: PublishedTable) -> None:
+        if (what := next(reasons)) is not None:
+            raise OperatorError(what, remedy="grant it")
+
+    monkeypatch.setattr(begun.kept.watch.now, "refuse_copy", refuse_copy)
+    with capture_logs() as told:
+        for _ in range(2):
+            with pytest.raises(Refused):
+                begun.topic_of(again())
+        assert begun.topic_of(again()) == f"{TOPIC}_2"
+
+    assert [(each["event"], each["topic"]) for each in told if "topic" in each] == [
+        ("a table gets another topic", f"{TOPIC}_2")
+    ]
 
 
 def test_other_topic_is_taken_again_by_the_next_table_of_the_name() -> None:
