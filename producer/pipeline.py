@@ -52,6 +52,8 @@ class Pipeline:
         self._metrics = metrics or ProducerMetrics()
         self._on_begun = on_begun
         self._has_followed = False
+        self._waits_for: str | None = None
+        """What the start waits for, as the log has it already."""
 
     def run(self) -> None:
         """Until asked to stop.
@@ -74,7 +76,13 @@ class Pipeline:
         log.info("stopped")
 
     def _start(self) -> Parts:
-        return start(self._settings, self._source, self._spool, self._waits, self._metrics)
+        try:
+            return start(self._settings, self._source, self._spool, self._waits, self._metrics)
+        except RetryableError as error:
+            if self._waits_for != (reason := str(error)):
+                self._waits_for, timeout_s = reason, self._settings.postgres.start_timeout_s
+                log.warning("the start waits for a server", reason=reason, gives_up_after_s=timeout_s)
+            raise
 
     def _follow_once(self, parts: Parts) -> bool:
         """Whether a stop was asked for; else a new epoch has begun."""
