@@ -26,7 +26,8 @@ log = structlog.get_logger()
 ERROR_LOG_INTERVAL_S = 10.0
 _WRONG_CLOCK = (
     "the clock of this machine is too far ahead of the broker's, or behind it (message.timestamp.after.max.ms, "
-    "message.timestamp.before.max.ms): set both by NTP, and it goes on by itself"
+    "message.timestamp.before.max.ms): set both by NTP, or give the pipeline's topics "
+    "message.timestamp.type=LogAppendTime by kafka-configs.sh, and it goes on by itself"
 )
 
 

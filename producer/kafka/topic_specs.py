@@ -4,7 +4,7 @@ In: settings. Out: specifications, which ``TopicAdmin`` makes and compares. Pure
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from walbridge.runtime.heap import record_bytes_max
 from walbridge.schemas.settings import Settings
@@ -23,18 +23,28 @@ SIZE, SEGMENT = "max.message.bytes", "segment.ms"
 _STATUS_SEGMENT_MS = 4 * 3_600_000
 """Kafka compacts whole segments, by default of a week: 60,000 records of one program. Some hosted brokers take no
 shorter ones than this."""
+_BROKERS_CLOCK = {"message.timestamp.type": "LogAppendTime"}
+"""By default Kafka keeps records by the clock of their producer, and refuses those of one that is an hour ahead of its
+own (KIP-937, KIP-1030)."""
 _CUTS_RETENTION = 2
 """Cuts are kept so many times as long as records."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """``fixed_partitions`` False: a topic that exists already may have any number of partitions."""
+    """``config``: what it must have. ``made_with``: what it is made with besides, and may be otherwise.
+    ``fixed_partitions`` False: a topic that exists already may have any number of partitions."""
 
     name: str
     partition_count: int
     config: Mapping[str, str]
+    made_with: Mapping[str, str] = field(default_factory=dict)
     fixed_partitions: bool = True
+
+    @property
+    def first_config(self) -> dict[str, str]:
+        """What it is made with."""
+        return {**self.config, **self.made_with}
 
 
 def control_topics(settings: Settings) -> list[TopicSpec]:
@@ -44,9 +54,9 @@ def control_topics(settings: Settings) -> list[TopicSpec]:
     size = {SIZE: str(message_bytes_max(settings))}
     compact = {"cleanup.policy": "compact"}
     return [
-        TopicSpec(metadata_topic(settings.name), 1, compact | size),
-        TopicSpec(cuts_topic(settings.name), 1, cuts | size),
-        TopicSpec(progress_topic(settings.name), 1, compact | size),
+        TopicSpec(metadata_topic(settings.name), 1, compact | size, _BROKERS_CLOCK),
+        TopicSpec(cuts_topic(settings.name), 1, cuts | size, _BROKERS_CLOCK),
+        TopicSpec(progress_topic(settings.name), 1, compact | size, _BROKERS_CLOCK),
     ]
 
 
@@ -54,7 +64,7 @@ def status_topic_spec(settings: Settings) -> TopicSpec:
     """Of what the producer says of itself: no pipeline stops where it cannot be made or written."""
     size = {SIZE: str(message_bytes_max(settings))}
     config = {"cleanup.policy": "compact", SEGMENT: str(_STATUS_SEGMENT_MS)} | size
-    return TopicSpec(status_topic(settings.name), 1, config)
+    return TopicSpec(status_topic(settings.name), 1, config, _BROKERS_CLOCK)
 
 
 def data_topic_spec(settings: Settings, topic: str, *, has_key: bool, is_compacted: bool = False) -> TopicSpec:
@@ -66,10 +76,7 @@ def data_topic_spec(settings: Settings, topic: str, *, has_key: bool, is_compact
     kept = {"cleanup.policy": "delete", "retention.ms": str(retention_ms)}
     if is_compacted:
         kept = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(_CUTS_RETENTION * retention_ms)}
-    config = kept | {
-        "message.timestamp.type": "LogAppendTime",
-        SIZE: str(message_bytes_max(settings)),
-    }
+    config = kept | _BROKERS_CLOCK | {SIZE: str(message_bytes_max(settings))}
     return TopicSpec(topic, settings.topics.partitions if has_key else 1, config, fixed_partitions=not has_key)
 
 

@@ -140,7 +140,7 @@ class TopicAdmin:
         factor = self._settings.topics.replication_factor
         topics = [
             NewTopic(
-                spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=dict(spec.config)
+                spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=spec.first_config
             )
             for spec in specs
         ]
@@ -290,7 +290,7 @@ def _portions(specs: Iterable[TopicSpec]) -> Iterator[list[TopicSpec]]:
     some: list[TopicSpec] = []
     record_count = 0
     for spec in specs:
-        added = 1 + spec.partition_count + len(spec.config)
+        added = 1 + spec.partition_count + len(spec.first_config)
         if some and record_count + added > _MADE_AT_ONCE:
             yield some
             some, record_count = [], 0

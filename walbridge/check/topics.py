@@ -205,7 +205,7 @@ def _creatable(settings: Settings, specs: list[TopicSpec]) -> Iterator[Finding]:
     """Whether the broker would make the topics that are missing."""
     factor = settings.topics.replication_factor
     wanted = [
-        NewTopic(spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=dict(spec.config))
+        NewTopic(spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=spec.first_config)
         for spec in specs
     ]
     admin = admin_client(settings)  # held: its answers are lost with it

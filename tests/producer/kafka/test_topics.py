@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import ConfigResource
 
+from walbridge.embedded.kafka import KafkaBroker
 from walbridge.producer.kafka import control_topics, partition_log
 from walbridge.producer.kafka.client_config import client_config
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.partition_log import SILENCE_S, PartitionLog
-from walbridge.producer.kafka.topic_specs import TopicSpec, status_topic_spec
+from walbridge.producer.kafka.topic_specs import TopicSpec, data_topic_spec, status_topic_spec
+from walbridge.producer.kafka.topic_specs import control_topics as all_control_topics
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.schemas.errors import KafkaAway, KafkaRefuses, OperatorError
 from walbridge.schemas.settings import Settings
@@ -290,3 +293,24 @@ def test_settings_of_a_topic_are_asked_for_once_by_a_look_that_alters_nothing(al
         admin.check([SPEC, TopicSpec("p.other", 1, {})])
 
     assert asked == ["p.cuts", "p.other"] * times
+
+
+def test_topics_take_records_of_a_machine_whose_clock_is_ahead(kafka: KafkaBroker, pipeline_name: str) -> None:
+    """Else nothing would be published for as long."""
+    shop = Settings.model_validate({"name": pipeline_name, "kafka": {"bootstrap_servers": kafka.bootstrap_servers}})
+    specs = [
+        *all_control_topics(shop),
+        status_topic_spec(shop),
+        data_topic_spec(shop, f"{pipeline_name}.s.t", has_key=True),
+    ]
+    TopicAdmin(shop).ensure(specs)
+    refused: list[KafkaError | None] = []
+    client = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for spec in specs:
+        day_ahead_ms = int((time.time() + 86_400) * 1000)
+        client.produce(
+            spec.name, b"v", b"k", timestamp=day_ahead_ms, on_delivery=lambda error, _: refused.append(error)
+        )
+
+    assert client.flush(60) == 0
+    assert refused == [None] * len(specs)
