@@ -70,7 +70,7 @@ def job_findings(settings: Settings, topics: Collection[str]) -> Iterator[Findin
     """Whether the job may read the topics, logged in as ``[kafka.spark]`` says."""
     try:
         as_job = _as_job(settings)
-        TopicAdmin(as_job).partition_counts()
+        TopicAdmin(as_job).partition_counts_of(topics or [progress_topic(settings.name)])
     except OtherLogin as other:
         yield advice(AREA, f"not asked as the Spark job: {other}", f"{_OF_A_JOB}its start asks")
         return
@@ -150,7 +150,7 @@ def _create_findings(settings: Settings) -> Iterator[Finding]:
     spec = data_topic_spec(settings, data_topic(settings.name, "walbridge", "check"), has_key=True)
     factor = settings.topics.replication_factor
     wanted = NewTopic(
-        spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=dict(spec.config)
+        spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=spec.first_config
     )
     admin = admin_client(settings)  # held: its answers are lost with it
     tried = admin.create_topics([wanted], validate_only=True, request_timeout=REQUEST_TIMEOUT_S)

@@ -57,7 +57,7 @@ def copy_all(
     copy = TableRequest(COPY, ALL_TABLES, now_us)
     offset = write(settings, [TableRequest.of_doubt(ALL_TABLES, now_us) if new_epoch else copy])
     tables = [table for table in seen.tables if table.is_published is not False]
-    say(f"all {len(tables)} tables: asked to be copied again, one after the other")
+    say(asked_text(len(tables)))
     missing = None if lost is None else _missing_first(settings, seen.progress)
     _say_next_steps(say, lost, missing, new_epoch=new_epoch)
     if not seen.producer_runs:
@@ -68,6 +68,13 @@ def copy_all(
         runs = seen.producer_runs
         out(as_json(settings.name, waits, producer_runs=runs, stream_lost=lost, new_epoch=new_epoch))
     return code
+
+
+def asked_text(table_count: int) -> str:
+    """What was asked for."""
+    if not table_count:
+        return "the pipeline has no tables: nothing is copied, and there is nothing to wait for"
+    return f"all {table_count} tables: asked to be copied again, one after the other"
 
 
 def _say_next_steps(say: Say, lost: str | None, missing: tuple[str, str] | None, *, new_epoch: bool) -> None:

@@ -14,6 +14,7 @@ from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 from walbridge.tables.copy import CopyWait, copy, is_wanted, refuse_without_requests
+from walbridge.tables.copy_all import asked_text
 from walbridge.tables.forget import words
 from walbridge.tables.known import KnownTable, single_table, tables_named
 from walbridge.tables.read_tables import InPostgres, PipelineTables
@@ -221,3 +222,9 @@ def test_topic_and_folder_that_another_table_has_by_now_are_not_to_be_deleted() 
     again = known("public.orders", ITEMS, replace(CURRENT, relation_id=ITEMS))
     entries = {each: LakeEntry(each, "current", "public/orders", 3) for each in (ORDERS, ITEMS)}
     assert left_behind(again, lake=entries) == []
+
+
+def test_copy_of_all_tables_says_where_there_are_none() -> None:
+    """With ``--wait`` it ends at once."""
+    assert asked_text(3).startswith("all 3 tables: asked to be copied again")
+    assert asked_text(0) == "the pipeline has no tables: nothing is copied, and there is nothing to wait for"
