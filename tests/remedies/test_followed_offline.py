@@ -148,7 +148,7 @@ def test_table_that_several_schemas_have_is_named_with_its_schema_and_an_unknown
 
 
 def order(*names: str) -> KeyOrder:
-    return KeyOrder(tuple(KeyColumn(name, "text", "text", None, False, "=", ">", "<") for name in names))
+    return KeyOrder(tuple(KeyColumn(name, "text", "text", None, False, "=", ">", "<", "text") for name in names))
 
 
 def test_file_of_keys_is_named_encoded_and_written_as_told(tmp_path: Path) -> None:

@@ -47,7 +47,8 @@ _KEY = """
                  WITH ORDINALITY m(strategy, place)
             JOIN pg_amop p ON p.amopfamily = c.opcfamily AND p.amopstrategy = m.strategy
                  AND p.amoplefttype = c.opcintype AND p.amoprighttype = c.opcintype AND p.amoppurpose = 's'
-            JOIN pg_operator o ON o.oid = p.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace)
+            JOIN pg_operator o ON o.oid = p.amopopr JOIN pg_namespace n ON n.oid = o.oprnamespace),
+           CASE base.oid WHEN 'pg_catalog.jsonb'::regtype THEN 'text' ELSE format_type(base.oid, base.typmod) END
     FROM pg_class t JOIN pg_index i ON i.indrelid = t.oid
     JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am m ON m.oid = x.relam AND m.amname = 'btree'
     CROSS JOIN LATERAL generate_series(0, i.indnkeyatts - 1) k(number)
@@ -55,10 +56,11 @@ _KEY = """
     JOIN pg_opclass c ON c.oid = i.indclass[k.number] JOIN pg_type taken ON taken.oid = c.opcintype
     CROSS JOIN LATERAL (
       WITH RECURSIVE under AS (
-        SELECT y.oid, y.typtype, y.typbasetype FROM pg_type y WHERE y.oid = a.atttypid
-        UNION ALL SELECT y.oid, y.typtype, y.typbasetype FROM pg_type y
+        SELECT y.oid, y.typtype, y.typbasetype, y.typtypmod, a.atttypmod AS typmod FROM pg_type y
+        WHERE y.oid = a.atttypid
+        UNION ALL SELECT y.oid, y.typtype, y.typbasetype, y.typtypmod, u.typtypmod FROM pg_type y
                   JOIN under u ON u.typtype = 'd' AND y.oid = u.typbasetype)
-      SELECT u.oid FROM under u WHERE u.typtype <> 'd') base
+      SELECT u.oid, u.typmod FROM under u WHERE u.typtype <> 'd') base
     WHERE t.oid = %s AND i.indisvalid AND i.indislive AND i.indimmediate
     AND CASE t.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END
     ORDER BY k.number"""
@@ -92,6 +94,7 @@ class KeyColumn:
 
     ``value_type`` reads its text: the type under a domain, whose constraints old rows may break.
     ``compared_as``: what the operator class compares. ``follows``: true of a column and what comes before it.
+    ``row_type``: with the column's length or precision, which rows that were copied are not held to.
     """
 
     name: str
@@ -102,6 +105,7 @@ class KeyColumn:
     equal: str
     follows: str
     precedes: str
+    row_type: str = field(repr=False)
 
     @property
     def compared(self) -> sql.Composed:
@@ -170,12 +174,12 @@ def key_order(connection: SqlConnection, relation_id: int, published: Sequence[s
         RetryableError, OperatorError: the server is away or refuses.
     """
     rows = rows_of(connection, _KEY, (relation_id,))
-    if not rows or not all(_is_ordered(*row[-2:]) and row[0] in published for row in rows):
+    if not rows or not all(_is_ordered(*row[-3:-1]) and row[0] in published for row in rows):
         return None
     return KeyOrder(
         tuple(
-            KeyColumn(name, value_type, compared_as, collation, nulls_first, *operators)
-            for name, value_type, compared_as, collation, nulls_first, _, operators in rows
+            KeyColumn(name, value_type, compared_as, collation, nulls_first, *operators, row_type)
+            for name, value_type, compared_as, collation, nulls_first, _, operators, row_type in rows
         )
     )
 
@@ -217,7 +221,7 @@ class KeyUnreadable(Exception):
 
 
 def printed_keys(connection: SqlConnection, key: KeyOrder, keys: Sequence[Bound]) -> list[Bound]:
-    """The keys as Postgres prints what it reads, in their order.
+    """The keys as rows print them, in their order: ``1.5`` of a numeric(8,3) as ``1.500``.
 
     Raises:
         KeyUnreadable: one of them.
@@ -231,7 +235,7 @@ def printed_keys(connection: SqlConnection, key: KeyOrder, keys: Sequence[Bound]
 
 def _printed(connection: SqlConnection, key: KeyOrder, keys: Sequence[Bound]) -> list[Bound]:
     columns = ", ".join(f"format('%%s', b.k{number})" for number in range(len(key.columns)))
-    types = key.value_types.replace("%", "%%")
+    types = ", ".join(f"k{number} {column.row_type}" for number, column in enumerate(key.columns)).replace("%", "%%")
     query = f"SELECT {columns} FROM json_to_recordset(CAST(%s AS json)) AS b({types})"
     try:
         rows = connection.execute(query.encode(), (_json([_fields(each) for each in keys]),)).fetchall()

@@ -23,6 +23,7 @@ from walbridge.producer.session.copies.state.open_chunk import OpenChunk
 from walbridge.producer.session.copies.state.reading import CopyReading
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.control.table_request import key_values
+from walbridge.schemas.errors import ProtocolError
 
 log = structlog.get_logger()
 
@@ -40,9 +41,7 @@ class Corrections:
         if writer.has_key and copied.fits(found):
             copied.install(found, writer, begun)
             return
-        why = "not copied again: the listed keys are not of the key that the table has"
-        self._end(copied, why)
-        log.warning("keys are not read again", table=found.table.qualified_name, reason=why)
+        self._end_of_others(copied, writer)
 
     def enter(self, copied: CopiedTable, writer: RecordWriter, chunk: OpenChunk, read: ChunkRead) -> bool:
         """Send the rows of a chunk. False where one of them cannot be published: the table is left there."""
@@ -52,7 +51,11 @@ class Corrections:
             return with_labels(copied.become(copied.state.enter(entered), self._tracker.progress), chunk.labels)
 
         is_encoded, asked = chunk.writer is writer, map(key_values, chunk.asked or ())
-        gone = keys_gone(read, chunk.window, writer, asked, is_encoded=is_encoded)
+        try:
+            gone = keys_gone(read, chunk.window, writer, asked, is_encoded=is_encoded)
+        except ProtocolError:  # the key's type was altered since they were printed
+            self._end_of_others(copied, writer)
+            return False
         rows = rows_at_end(read, chunk.window, writer, is_encoded=is_encoded)
         if not self._records.enter(writer, rows, progress_after, self._stream.received, gone):
             return False
@@ -65,6 +68,11 @@ class Corrections:
     def end_truncated(self, copied: CopiedTable) -> None:
         """The table was truncated: no row of a listed key is left to be read."""
         self._end(copied)
+
+    def _end_of_others(self, copied: CopiedTable, writer: RecordWriter) -> None:
+        why = "not copied again: the listed keys are not of the key that the table has"
+        self._end(copied, why)
+        log.warning("keys are not read again", table=writer.relation.table.qualified_name, reason=why)
 
     def _end(self, copied: CopiedTable, why: str = "") -> None:
         """The next cut says so."""

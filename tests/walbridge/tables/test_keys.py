@@ -18,7 +18,7 @@ LISTED = replace(CURRENT, copy=TableCopy(Lsn(1), has_all_ranges=True, listed={b"
 
 
 def key(*names: str) -> KeyOrder:
-    return KeyOrder(tuple(KeyColumn(name, "text", "text", None, False, "=", ">", "<") for name in names))
+    return KeyOrder(tuple(KeyColumn(name, "text", "text", None, False, "=", ">", "<", "text") for name in names))
 
 
 def read(path: Path, text: str, *names: str) -> list[tuple[str, ...]]:

@@ -361,6 +361,10 @@ def _running(database: Database, connection: psycopg.Connection[object]) -> str:
 KEYS = {
     "int": ([" 07 ", "-0", "2147483647"], ["7", "0", "2147483647"]),
     "numeric": (["1e1", "1.50", "NaN"], ["10", "1.50", "NaN"]),
+    "numeric(8,3)": (["1.5", "-2", "NaN"], ["1.500", "-2.000", "NaN"]),
+    "price": (["1.5"], ["1.50"]),
+    "char(4)": (["a", "a  "], ["a   ", "a   "]),
+    "timestamp(0)": (["2024-02-29 12:00"], ["2024-02-29 12:00:00"]),
     "timestamptz": (["2024-02-29 12:00+02", "infinity"], ["2024-02-29 10:00:00+00", "infinity"]),
     "text": ["', \\ \" {}", "", "ä%s", "two\nlines"],
     "uuid": (["{A0EEBC99-9C0B4EF8-BB6D6BB9-BD380A11}"], ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"]),
@@ -371,6 +375,7 @@ KEYS = {
 def test_keys_of_an_operator_are_those_that_rows_print(database: Database, reader: ChunkReader, key_type: str) -> None:
     found = KEYS[key_type]
     given, printed = found if isinstance(found, tuple) else (found, found)
+    database.execute("CREATE DOMAIN cost AS numeric(9,2); CREATE DOMAIN price AS cost")
     database.execute(f"CREATE TABLE t (id {key_type}, n int, PRIMARY KEY (n, id))")
     with reader.read(table_t(database)) as of:
         assert of.key is not None

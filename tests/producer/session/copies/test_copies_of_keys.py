@@ -201,6 +201,20 @@ def test_keys_of_another_key_than_the_table_has_are_not_read_and_its_record_says
         assert told(session) == [("c", 2, "two")]
 
 
+def test_keys_that_the_type_of_the_key_cannot_be_end_the_request_and_not_the_session() -> None:
+    """As after ALTER … TYPE, between the request and its rows. The session would end so at each start."""
+    with correcting() as there:
+        session = there.session
+        there.ask(TableRequest.of_keys(LATE, [key_json({"id": "1.50"})]))
+        there.described()
+        finish(session)
+        session.transaction(insert(2, "two"))
+        session.rest()
+        assert session.table().why == "not copied again: the listed keys are not of the key that the table has"
+        assert (session.table().state, session.table().copy) == ("current", None)
+        assert told(session) == [("c", 2, "two")]
+
+
 def test_keys_that_are_listed_meanwhile_are_read_next() -> None:
     with correcting() as there:
         session = there.session
