@@ -133,6 +133,14 @@ def column_uncertain(table: str, column: str) -> UncertainColumn:
     )
 
 
+def names_alike(one: str, other: str, name: str) -> OperatorError:
+    """Whoever asks for one of them, in the lake for instance, would get the other one."""
+    return OperatorError(
+        f"tables {one} and {other} would both be called {name}, in the lake and by every command",
+        remedy="rename one of them, or take it out of the publication",
+    )
+
+
 def names_not_followed(table: str, types: Mapping[str, str]) -> OperatorError:
     """``types``: by column, the type that prints names."""
     columns = ", ".join(f"{column} ({type_name})" for column, type_name in types.items())

@@ -12,7 +12,9 @@ A topic is its table's for life, whatever the table is called: a new table that 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Protocol
 
+from walbridge.producer.errors.tables import names_alike
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.schemas.topics import free_topic, is_same_topic, refuse_topic_collisions
 
@@ -44,6 +46,29 @@ class TableNames:
         announced = self._announced.get(relation_id, name)
         if announced != name:
             self._told[relation_id] = announced, name
+
+
+class Named(Protocol):
+    """A table, published or recorded."""
+
+    @property
+    def qualified_name(self) -> str: ...
+
+    @property
+    def quoted_name(self) -> str: ...
+
+
+def refuse_names_alike(tables: Iterable[Named]) -> None:
+    """Refuse two tables of which dots make one name: ``"a.b".c`` and ``a."b.c"``.
+
+    Raises:
+        OperatorError: naming both.
+    """
+    seen: dict[str, str] = {}
+    for table in tables:
+        other = seen.setdefault(table.qualified_name, table.quoted_name)
+        if other != table.quoted_name:
+            raise names_alike(other, table.quoted_name, table.qualified_name)
 
 
 def first_topics(named: Mapping[int, str], own: Mapping[int, str], others: Iterable[str]) -> dict[int, str]:

@@ -32,7 +32,7 @@ from walbridge.producer.relations.registry_ids import RegistryIds
 from walbridge.producer.relations.relation_cache import DataTopic, RelationCache
 from walbridge.producer.relations.session_writers import SessionWriters
 from walbridge.producer.relations.table_description import announced, describe
-from walbridge.producer.relations.table_names import Name, TableNames
+from walbridge.producer.relations.table_names import Name, TableNames, refuse_names_alike
 from walbridge.producer.relations.table_topics import TableTopics
 from walbridge.schemas.avro.framing import CONFLUENT, JSON
 from walbridge.schemas.control.message_schema import message_relation
@@ -144,11 +144,12 @@ class Tables:
         """Refuse tables with which no copy can begin.
 
         Raises:
-            OperatorError: the publication is empty, or two tables want one topic, or one cannot come in binary, or be
-                kept in a compacted topic.
+            OperatorError: the publication is empty, or two tables want one name or topic, or one cannot come in
+                binary, or be kept in a compacted topic.
         """
         if not tables:
             raise not_published(self._settings.postgres.publication_names)
+        refuse_names_alike(tables)
         self.topics.first(tables, known)
         refuse_unreadable(connection, self._settings, tables)
         compacted = [table for table in tables if table.qualified_name in self._settings.topics.compacted]

@@ -34,6 +34,9 @@ FOLLOWED: dict[str, str] = {
     "producer/errors/compaction.py:cleanup_set": COMPACTED,
     "producer/errors/compaction.py:compacted_without_key": COMPACTED,
     "producer/errors/compaction.py:compacted_without_values": COMPACTED,
+    "producer/errors/tables.py:names_alike": (
+        "tests/producer/relations/test_table_names.py::test_tables_that_every_message_would_call_the_same_are_refused"
+    ),
     "producer/errors/tables.py:found_unequal": (
         "tests/faults/tables/test_table_in_doubt.py::"
         "test_producer_that_stops_for_a_table_that_differs_goes_on_once_its_remedy_was_followed"

@@ -16,6 +16,7 @@ from walbridge.producer.kafka.described_topic import DescribedTopic
 from walbridge.producer.postgres.copy_beside.copy_protocol import TableFound
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.relations.table_description import announced, describe
+from walbridge.producer.relations.table_names import refuse_names_alike
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.table_progress import DROPPED, STALE, TableProgress
@@ -56,6 +57,7 @@ class CopyStart:
         try:
             if found.key_names is None and _has_partial_identity(found.facts):
                 raise _without_order(found.table)
+            self._refuse_name_alike(found.table)
             topic = self._topic_of(found)
             self._watch.now.refuse_copy(found.table)
             self._tables.topics.begin(found.table.qualified_name, topic)
@@ -64,6 +66,12 @@ class CopyStart:
             return writer
         except OperatorError as error:
             raise Refused(error) from None
+
+    def _refuse_name_alike(self, table: PublishedTable) -> None:
+        states = self._tracker.progress.tables
+        live = (each for each, known in states.items() if known.state != DROPPED and each != table.relation_id)
+        others = (record.table for record in self._tables.versions.newest(live))
+        refuse_names_alike([table, *(each for each in others if each.qualified_name == table.qualified_name)])
 
     def _topic_of(self, found: TableFound) -> str:
         """The topic of its records, or of its name. It gets another one if another table has that topic, or if cuts

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.producer.kept import ITEMS, ORDERS, relation
-from walbridge.producer.relations.table_names import TableNames, first_topics
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.relations.table_names import TableNames, first_topics, refuse_names_alike
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.topics import TOPIC_NAME_LENGTH_MAX, free_path, free_topic, is_same_topic
 
+PUBLISHED = PublishedTable(ORDERS, "public", "orders", "d", ("id",), None, is_partitioned=False)
 OLD, NEW = relation(ORDERS), relation(ORDERS, name="archive")
 
 
@@ -49,6 +51,23 @@ def test_name_that_is_told_of_a_table_without_a_relation_holds_until_one_comes()
     names.rename(ORDERS, ("public", "archive"))
 
     assert names.receive(OLD) == OLD
+
+
+@pytest.mark.parametrize("names", [("orders", "items"), ("a.b", "b.a"), ("a", "public.a")])
+def test_tables_of_other_names_are_told_apart(names: tuple[str, str]) -> None:
+    one, other = (replace(PUBLISHED, name=each) for each in names)
+    refuse_names_alike([one, other, one])
+
+
+def test_tables_that_every_message_would_call_the_same_are_refused() -> None:
+    """I7: the lake's readers find one of them under that name."""
+    one, other = (replace(PUBLISHED, namespace=each, name=name) for each, name in (("a.b", "c"), ("a", "b.c")))
+    with pytest.raises(OperatorError, match=r'tables "a.b"."c" and "a"."b.c" would both be called a.b.c') as refused:
+        refuse_names_alike([one, other])
+    assert refused.value.remedy == "rename one of them, or take it out of the publication"
+
+    refuse_names_alike([one, replace(other, name="b.d")])
+    refuse_names_alike([one])
 
 
 def test_tables_of_a_copy_keep_their_topics_and_the_others_get_free_ones() -> None:

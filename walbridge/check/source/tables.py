@@ -19,6 +19,7 @@ from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.relations.binary_support import binary_faults
 from walbridge.producer.relations.table_description import announced, describe
+from walbridge.producer.relations.table_names import refuse_names_alike
 from walbridge.producer.relations.table_topics import uncompactable
 from walbridge.schemas.errors import LOCKED, WAIT_FOR_LOCK, OperatorError
 from walbridge.schemas.settings import Settings
@@ -117,6 +118,7 @@ def _topic_names(settings: Settings, tables: Sequence[PublishedTable]) -> Iterat
         except OperatorError as refusal:
             yield refused(AREA, refusal)
     try:
+        refuse_names_alike(tables)
         own = (topic(settings.name) for topic in _CONTROL_TOPICS)
         refuse_topic_collisions([*own, *event_topics_of_no_table(settings), *names])
     except OperatorError as refusal:
