@@ -6,6 +6,7 @@ In: settings. Out: Kafka topics that hold everything Postgres committed, in orde
                                                     ↺ a new epoch, where one was asked for, or the first is to begin
 """
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
@@ -26,6 +27,9 @@ from walbridge.schemas.errors import RetryableError, StreamLost
 from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
+
+LATE_S = 1.0
+"""So long a start says nothing of servers that do not answer."""
 
 
 class Pipeline:
@@ -52,6 +56,7 @@ class Pipeline:
         self._metrics = metrics or ProducerMetrics()
         self._on_begun = on_begun
         self._has_followed = False
+        self._began_s = time.monotonic()
         self._waits_for: str | None = None
         """What the start waits for, as the log has it already."""
 
@@ -79,7 +84,8 @@ class Pipeline:
         try:
             return start(self._settings, self._source, self._spool, self._waits, self._metrics)
         except RetryableError as error:
-            if self._waits_for != (reason := str(error)):
+            reason, is_late = str(error), time.monotonic() - self._began_s >= LATE_S
+            if is_late and self._waits_for != reason:
                 self._waits_for, timeout_s = reason, self._settings.postgres.start_timeout_s
                 log.warning("the start waits for a server", reason=reason, gives_up_after_s=timeout_s)
             raise
