@@ -77,7 +77,7 @@ PLAIN = """
 LINE_HEAD = """
 def encode(line, part):
     exceptional = None
-    values = line[:-1].split(TAB)
+    values = {values}
     if BACKSLASH in line:
         values = unescaped(values)
     try:

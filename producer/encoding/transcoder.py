@@ -78,7 +78,8 @@ def make_line_encoder(record: RelationRecord) -> LineEncoder:
     """
     scope, table = _scope(record), _safe_name(record)
     columns = record.table.columns
-    source = [templates.LINE_HEAD.format(columns=len(columns), table=table)]
+    values = "line[:-1].split(TAB)" if columns else "line[:-1] and [line]"  # a split has one value at least
+    source = [templates.LINE_HEAD.format(columns=len(columns), table=table, values=values)]
     for i, column in enumerate(columns):
         scope[f"encode_{i}"] = encoder_of(column.column_type)
         value = "\n            ".join(inline_encoders.inline_lines(column.column_type, i, column.name))
