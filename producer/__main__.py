@@ -1,4 +1,4 @@
-"""``python -m walbridge.producer [--config FILE]``: run the producer until SIGTERM or Ctrl-C.
+"""``python -m walbridge.producer [--config FILE] [--try-again]``: run the producer until SIGTERM or Ctrl-C.
 
 Exit 0: stopped at a batch boundary. 1: a bug; nothing was confirmed, a restart replays.
 2: the operator must act; what and how is on stderr. 130: ended by Ctrl-C before it ran, or by a second one.
@@ -59,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--config", help="settings file, default walbridge.toml")
     parser.add_argument("--log-level", default="info", choices=LEVELS)
     parser.add_argument("--log-format", default="auto", choices=FORMATS)
+    parser.add_argument("--try-again", action="store_true", help="stream though Postgres crashed whenever we did")
     arguments = parser.parse_args(argv)
     hold_streams()
     configure_logs(arguments.log_level, arguments.log_format)
@@ -66,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for each in handled_signals():
         signal.signal(each, stop.receive)
     try:
-        _run(load_settings(arguments.config), stop)
+        _run(load_settings(arguments.config), stop, tries_again=arguments.try_again)
     except OperatorError as error:
         return say(error)
     except Exception as error:
@@ -74,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _run(settings: Settings, stop: StopRequest) -> None:
+def _run(settings: Settings, stop: StopRequest, *, tries_again: bool) -> None:
     """The port is taken first: a program that nobody can watch makes nothing durable."""
     where = settings.metrics
     spool = str(spool_parent(settings))
@@ -86,7 +87,7 @@ def _run(settings: Settings, stop: StopRequest) -> None:
         metrics.watch_wal(watch)
         log.info("metrics", host=where.host, port=http.port)
         try:
-            Pipeline(settings, stop, metrics, report.begin).run()
+            Pipeline(settings, stop, metrics, report.begin, tries_again=tries_again).run()
         except BaseException as error:
             metrics.failed(error)
             raise

@@ -88,7 +88,8 @@ def begin_again(
     if requests is None:
         if not begins_again(last):
             if lost.is_in_wal:
-                _remember(parts, replace(last, options=last.options | lost_option(server.wal_end, lost.what)))
+                told = lost_option(server.wal_end, lost.what, is_crash=lost.is_crash)
+                _remember(parts, replace(last, options=last.options | told))
             raise lost
         refuse_other_cluster(last, server)
     if server.system_id != parts.server.system_id:

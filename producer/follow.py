@@ -25,6 +25,7 @@ from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.publications.ddl_publication import ddl_publication
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.postgres.requirements import stream_options
+from walbridge.producer.postgres.server_crashes import Crash
 from walbridge.producer.postgres.server_errors import DdlPublicationMissing
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
@@ -37,8 +38,8 @@ from walbridge.producer.waits import Waits
 from walbridge.schemas.control.progress_record import DDL_OPTION, TIMELINE_OPTION, Progress, why_lost
 from walbridge.schemas.control.table_request import BEGINS_OPTION, read_until
 from walbridge.schemas.ddl_row import DDL_PUBLICATION
-from walbridge.schemas.errors import COPY_ALL_FIRST, OperatorError, StreamLost
-from walbridge.schemas.position import format_lsn
+from walbridge.schemas.errors import COPY_ALL_FIRST, KafkaAway, OperatorError, RetryableError, StreamLost
+from walbridge.schemas.position import Lsn, format_lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 
@@ -68,6 +69,7 @@ def follow_once(
     refuse_bad_start(progress, server, found, options)
     if (what := why_lost(progress)) is not None and copy_of_all_asked(settings, progress) is not None:
         raise StreamLost(what)
+    source.crashes.refuse(progress)
     parts.out.tracker.committed(progress)
     _accept_failover(parts, server, progress)
     if settings.postgres.failover and found is not None and not found.failover:
@@ -80,9 +82,12 @@ def follow_once(
     # The watch compares what was asked for before.
     parts.out.tracker.remember_stream_options(options if told is None else options | {DDL_OPTION: str(told)})
     postgres = settings.postgres
-    with ReplicationStream(
-        source.walsender(), progress.slot, postgres.status_interval_ms, postgres.silence_timeout_ms
-    ) as stream:
+    with (
+        ReplicationStream(
+            source.walsender(), progress.slot, postgres.status_interval_ms, postgres.silence_timeout_ms
+        ) as stream,
+        _noting_crash(source, stream, parts),
+    ):
         stream.start(progress.floor, options if told is None else with_publication(options, DDL_PUBLICATION))
         refuse_moved_slot(progress, slot.inspect(connection, progress.slot), options)
         telling = {} if told is None else {"ddl_publication": DDL_PUBLICATION}
@@ -113,6 +118,21 @@ def _copying(of_session: SessionParts, metrics: ProducerMetrics) -> Iterator[Non
         copies = of_session.copy_with(reader, requests)
         metrics.watch_copies(lambda: copies.progress.standings)
         yield
+
+
+@contextmanager
+def _noting_crash(source: Source, stream: ReplicationStream, parts: Parts) -> Iterator[None]:
+    """Count the end of this stream where the server crashed meanwhile."""
+    try:
+        yield
+    except RetryableError as error:
+        if not isinstance(error, KafkaAway) and source.has_crashed():
+            progress = parts.out.tracker.progress
+            reached = Lsn(max(progress.done, progress.end_lsn, stream.received))
+            done = 0 if progress.split is None else progress.split.messages_done
+            count = source.crashes.note(Crash(stream.pid, reached, done))
+            log.warning("Postgres crashed", pid=stream.pid, received=format_lsn(reached), in_a_row=count)
+        raise
 
 
 @contextmanager

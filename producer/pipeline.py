@@ -18,6 +18,7 @@ from walbridge.producer.first_epoch import FirstEpoch
 from walbridge.producer.follow import follow_once
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.postgres.connection import retry_at_start
+from walbridge.producer.postgres.server_crashes import ServerCrashes
 from walbridge.producer.postgres.source import Source
 from walbridge.producer.session.transactions.transaction_spool import Spool
 from walbridge.producer.start import Parts, start
@@ -37,6 +38,7 @@ class Pipeline:
 
     Args:
         on_begun: called once this process has the slot, and no guard has refused it.
+        tries_again: stream though the server crashed whenever we did.
 
     Raises:
         OperatorError: the settings name no server.
@@ -48,10 +50,12 @@ class Pipeline:
         should_stop: Callable[[], bool],
         metrics: ProducerMetrics | None = None,
         on_begun: Callable[[], None] = lambda: None,
+        *,
+        tries_again: bool = False,
     ) -> None:
         self._settings = settings
         self._waits = Waits(should_stop)
-        self._source = Source(settings, self._waits)
+        self._source = Source(settings, self._waits, ServerCrashes(tries_again=tries_again))
         self._spool = Spool(settings)
         self._metrics = metrics or ProducerMetrics()
         self._on_begun = on_begun

@@ -131,6 +131,8 @@ class StreamLost(OperatorError):
 
     is_in_wal = False
     """Whether a session met it: no look before one tells."""
+    is_crash = False
+    """Whether the server crashes there: then no start may try again by itself."""
 
     def __init__(self, what: str, instead: str = "", first: str = "") -> None:
         before = (f"{instead}; or " if instead else "") + (f"{first}; then " if first else "")

@@ -94,6 +94,8 @@ class ProducerUnderTest:
     log_level: str = "debug"
     as_command: bool = False
     """Whether it is started as operators start it, and not forked from a process that has imported it."""
+    more_arguments: tuple[str, ...] = ()
+    """Of the command line, at each start."""
     deleted_topics: set[str] = field(default_factory=set)
     """Topics of tables that the test deleted."""
     _running: list[Running] = field(default_factory=list)
@@ -115,7 +117,7 @@ class ProducerUnderTest:
             clean["WALBRIDGE_KILL_POINT"] = kill_point
         log_file = self.folder / f"producer-{len(self._running)}.log"
         with log_file.open("wb") as log:
-            arguments = ["--config", str(config), "--log-level", self.log_level]
+            arguments = ["--config", str(config), "--log-level", self.log_level, *self.more_arguments]
             process = self._started(arguments, clean | dict(environ or {}), log)
         running = Running(process, log_file)
         self._running.append(running)

@@ -1,6 +1,6 @@
-"""What a server lacks, and a slot that has another producer, with the remedy of each."""
+"""What a server lacks, a slot that has another producer, a server that crashes; with the remedy of each."""
 
-from walbridge.schemas.errors import OperatorError, Superseded
+from walbridge.schemas.errors import OperatorError, StreamLost, Superseded
 
 
 def wal_level_too_low(level: str) -> OperatorError:
@@ -35,3 +35,17 @@ def slot_has_producer(slot: str, holder: str, pid: int) -> Superseded:
         remedy="do nothing if that one is to go on; else stop it, then start this one again; if its machine is gone "
         f"for good: SELECT pg_terminate_backend({pid});",
     )
+
+
+def crashes_while_decoding(what: str) -> StreamLost:
+    """Each attempt costs all sessions of the server. A client cannot know that it was the walsender that crashed."""
+    lost = StreamLost(
+        what,
+        instead="if the server's log says that other processes crashed: mend that, then run walbridge produce "
+        "--try-again",
+        first="if not, and on Postgres 14 or newer, end what was broken off of each DETACH PARTITION ... CONCURRENTLY: "
+        "SELECT inhrelid::regclass, inhparent::regclass FROM pg_inherits WHERE inhdetachpending names the partition "
+        "and its table, ALTER TABLE ... DETACH PARTITION ... FINALIZE ends it",
+    )
+    lost.is_crash = True
+    return lost

@@ -12,6 +12,7 @@ reason, ``postgres.c``, PostgresMain.
 import select
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -32,6 +33,9 @@ from walbridge.schemas.errors import (
 T = TypeVar("T")
 ANSWER_TIMEOUT_S = 60.0
 _SLICE_S = 0.5
+_CRASH = "57P02"
+_CRASH_TOLD_S = 1.0
+"""Told within milliseconds, to every session; a walsender among them may just be closed."""
 SqlConnection = psycopg.Connection[Any]
 
 
@@ -46,11 +50,24 @@ class BoundedConnection(SqlConnection):
     """None: locks and large tables may take as long as they take."""
     should_stop: Callable[[], bool] | None = None
     """Once it is true, an answer is not waited for any more."""
+    _is_told_of_crash = False
 
     def execute(self, *arguments: Any, **named: Any) -> Any:
         """As psycopg's; ended by OperationalError when no answer comes."""
         with hung_up_after(self.pgconn.socket, self.answer_timeout_s, self.should_stop):
             return super().execute(*arguments, **named)
+
+    def note(self, notice: psycopg.errors.Diagnostic) -> None:
+        """What the server says beside its answers."""
+        self._is_told_of_crash = self._is_told_of_crash or notice.sqlstate == _CRASH
+
+    def is_told_of_crash(self, within_s: float = _CRASH_TOLD_S) -> bool:
+        """Whether the server has ended this session since a process of its own crashed."""
+        if self.pgconn.status == pq.ConnStatus.OK and select.select([self.pgconn.socket], [], [], within_s)[0]:
+            with suppress(psycopg.Error):
+                self.pgconn.consume_input()
+            self.pgconn.is_busy()  # looks through what came
+        return self._is_told_of_crash
 
 
 PINNED = {
@@ -62,6 +79,7 @@ PINNED = {
     "lc_monetary": "C",
     "search_path": "",  # then reg* types print their names qualified
     "quote_all_identifiers": "off",
+    "client_min_messages": "warning",  # which is how the server tells of a crash
     "array_nulls": "on",  # a key is read back as it was printed
     "statement_timeout": "0",
     "lock_timeout": "0",
@@ -82,6 +100,7 @@ def connect_sql(dsn: str, application: str = "walbridge", answer_timeout_s: floa
     try:
         connection = BoundedConnection.connect(_conninfo(dsn, application), autocommit=True)
         connection.answer_timeout_s = answer_timeout_s
+        connection.add_notice_handler(connection.note)
         connection.execute(_pinning(connection.info.server_version).encode())
     except psycopg.Error as error:
         raise classified(error) from None

@@ -37,6 +37,7 @@ class ReplicationStream:
         self, pgconn: pq.abc.PGconn, slot: str, status_interval_ms: int, silence_timeout_ms: int = 60_000
     ) -> None:
         self._pgconn = pgconn
+        self.pid = pgconn.backend_pid
         self._slot = slot
         self._interval_s = status_interval_ms / 1000
         self._next_status_s = 0.0

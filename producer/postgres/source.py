@@ -5,9 +5,10 @@ In: settings. Out: connections that name themselves in ``pg_stat_activity``.
 
 from psycopg import pq
 
-from walbridge.producer.postgres.connection import SqlConnection, connect_sql, connect_walsender
+from walbridge.producer.postgres.connection import BoundedConnection, SqlConnection, connect_sql, connect_walsender
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.interruptible import NoStop, Stop, connecting
+from walbridge.producer.postgres.server_crashes import ServerCrashes
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.slots.slot_lock import SlotLock
 from walbridge.schemas.settings import Settings
@@ -19,16 +20,18 @@ class Source:
 
     Args:
         stop: whoever asks for one need not wait for a server that does not answer.
+        crashes: those of the server under our streams.
 
     Raises:
         OperatorError: the settings name no server.
     """
 
-    def __init__(self, settings: Settings, stop: Stop | None = None) -> None:
+    def __init__(self, settings: Settings, stop: Stop | None = None, crashes: ServerCrashes | None = None) -> None:
         self._stop = stop or NoStop()
         self._dsn = dsn_of(settings)
         self._answer_s = settings.postgres.silence_timeout_ms / 1000
-        self._open: list[SqlConnection] = []
+        self._open: list[BoundedConnection] = []
+        self.crashes = crashes or ServerCrashes()
         self.lock = SlotLock(settings, self._stop)
 
     def connect(self) -> SqlConnection:
@@ -50,6 +53,10 @@ class Source:
         """Let go of the catalogue."""
         while self._open:
             self._open.pop().close()
+
+    def has_crashed(self) -> bool:
+        """Whether the server has told the catalogue's connection so."""
+        return any(connection.is_told_of_crash() for connection in self._open)
 
     def walsender(self, purpose: str = "walbridge") -> pq.abc.PGconn:
         """A replication connection. Raises as ``connect``."""

@@ -34,6 +34,9 @@ MESSAGE_PREFIXES_OPTION = OWN_OPTIONS + "message_prefixes"
 """Which logical messages are published: that may not change inside a transaction of which a part is."""
 LOST_OPTION = OWN_OPTIONS + "lost"
 """An LSN and a reason: no session can decode some change before that LSN (``lost_option``)."""
+_CRASHES_OPTION = OWN_OPTIONS + "lost_in_crashes"
+"""Whether the server crashes at that change."""
+_YES, _NO = "yes", "no"
 METADATA_OPTION = OWN_OPTIONS + "metadata_from"
 """An offset of the metadata topic. Records below it have relation ids of another cluster, which was followed before."""
 DDL_OPTION = OWN_OPTIONS + "ddl_publication"
@@ -255,12 +258,17 @@ def read_back(slot: str, newest_first: Iterable[tuple[bytes | None, bytes | None
     return progress
 
 
-def lost_option(wal_end: Lsn, what: str) -> dict[str, str]:
+def lost_option(wal_end: Lsn, what: str, *, is_crash: bool = False) -> dict[str, str]:
     """What progress carries of a stream that ended for good at a change before ``wal_end``."""
-    return {LOST_OPTION: f"{wal_end} {what}"}
+    return {LOST_OPTION: f"{wal_end} {what}", _CRASHES_OPTION: _YES if is_crash else _NO}
 
 
 def why_lost(progress: Progress) -> str | None:
     """Why the last session ended for good; None where none did, or one has come further since."""
     wal_end, _, what = progress.options.get(LOST_OPTION, "0").partition(" ")
     return what if progress.end_lsn < int(wal_end) else None
+
+
+def crashes_server(progress: Progress) -> bool:
+    """Whether it ended for good since the server crashed each time."""
+    return why_lost(progress) is not None and progress.options.get(_CRASHES_OPTION) == _YES

@@ -28,6 +28,10 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "spark_consumer/kafka/kafka_log.py:_ask_existing_topics",
         "spark_consumer/kafka/kafka_log.py:_truncated_logs",
     ),
+    "tests/faults/peers_away/test_postgres_crashes.py::"
+    "test_change_at_which_postgres_crashes_is_tried_three_times_and_left_behind_by_a_copy_of_all_tables": (
+        "producer/errors/servers.py:crashes_while_decoding",
+    ),
     "tests/faults/refusals/test_collisions.py::test_another_slot_under_the_same_pipeline_name_is_refused": (
         "producer/kafka/control_topics.py:_taken",
     ),

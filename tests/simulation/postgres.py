@@ -144,6 +144,7 @@ class Walsender:
     def __init__(self, server: Server, world: World) -> None:
         self._server, self._world = server, world
         self.socket = self
+        self.backend_pid = 1
         self.nonblocking = 0
         self._frames: list[tuple[int, bytes]] = []
         """(highest LSN it reports, frame), the next one last."""

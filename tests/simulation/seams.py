@@ -163,7 +163,8 @@ def _replacements(
 
     def connect_sql(*_: Any) -> SimpleNamespace:
         server.connect("catalog")
-        return SimpleNamespace(close=lambda: None, info=SimpleNamespace(server_version=180006))
+        info = SimpleNamespace(server_version=180006)
+        return SimpleNamespace(close=lambda: None, info=info, is_told_of_crash=lambda: False)
 
     def make_producer(config: dict[str, Any], **_: Any) -> Producer:
         return Producer(world, broker, config)

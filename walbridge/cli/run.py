@@ -141,11 +141,16 @@ def produce(
     config: Config = None,
     log_level: Annotated[str, typer.Option(help="The least severe lines to log: debug, info or warning.")] = "info",
     log_format: LogFormat = "auto",
+    try_again: Annotated[
+        bool, typer.Option("--try-again", help="Stream though Postgres crashed each time: its log blames others.")
+    ] = False,
 ) -> None:
     """Run the producer: Postgres to Kafka, until SIGTERM or Ctrl-C."""
     from walbridge.producer.__main__ import main as producer_main
 
-    raise typer.Exit(producer_main([*_config_argument(config), "--log-level", log_level, "--log-format", log_format]))
+    again = ["--try-again"] if try_again else []
+    options = [*_config_argument(config), "--log-level", log_level, "--log-format", log_format, *again]
+    raise typer.Exit(producer_main(options))
 
 
 @app.command()

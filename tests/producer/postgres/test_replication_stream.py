@@ -24,6 +24,7 @@ class Walsender:
     """Stands for libpq's connection: keeps each status, and says nothing by itself."""
 
     socket = 0
+    backend_pid = 7
 
     def __init__(self) -> None:
         self.statuses: list[tuple[int, int, bool]] = []

@@ -21,6 +21,7 @@ from walbridge.producer.postgres.catalog import table_names
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.publications.combined_publications import operations_in
+from walbridge.producer.postgres.server_crashes import crashes_known
 from walbridge.producer.relations.recorded_versions import RecordedVersions
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.start import known_relations, transactional_id
@@ -51,7 +52,8 @@ def session_findings(
         progress: of a pipeline that has streamed, and whose slot fits.
     """
     if (what := why_lost(progress)) is not None:
-        yield lost_finding(SESSION, StreamLost(what), is_copy_asked=is_copy_asked())
+        lost = crashes_known(progress) or StreamLost(what)
+        yield lost_finding(SESSION, lost, is_copy_asked=is_copy_asked())
         return
     settings, connection, admin = reached.settings, reached.connected, reached.topics
     cache, end = known_relations(settings, progress)
