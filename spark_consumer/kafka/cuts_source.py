@@ -2,7 +2,8 @@
 
 In: offsets of ``<p>.cuts``. Out: (offset, cut) pairs. The Spark stream is a trigger only: the lake says from which
 offset to read on, and the log says up to which. So a lost, rewound or advanced checkpoint changes nothing (I5). Cuts
-are read in slices of bounded size (I9); if they are few, the job's own consumer fetches them.
+are read in slices of bounded size (I9), by the job's own consumer as long as none is large: the first query of a job
+costs Spark seconds, and the backlog waits.
 """
 
 import json
@@ -32,7 +33,7 @@ BYTES_PER_READ = 32 * 2**20
 LARGE_OFFSETS_PER_READ = 64
 """Cuts may be as large as 500 kB: fewer large ones are held at a time (I9)."""
 FEW_BYTES = 32 * 2**10
-"""If a cut has more bytes, Spark reads the slice."""
+"""If a cut has more bytes, or than its share of ``BYTES_PER_READ``, Spark reads the slice."""
 CHECKPOINT = "_checkpoint"
 POLLING_DELAY = "spark.sql.streaming.pollingDelay"
 """How long the stream waits at the end of the topic before it asks Kafka again: by default 10 ms, which cost the job a
@@ -88,9 +89,12 @@ class CutsSource:
         self._log.wait_visible({partition_id: (start, end)})
         while start < end:
             upto = min(end, start + OFFSETS_PER_READ)
-            if self._bytes(start, upto) > BYTES_PER_READ:
-                upto = min(end, start + LARGE_OFFSETS_PER_READ)
-            yield self._slice(start, upto)
+            cuts = self._fetched(start, upto)
+            if cuts is None:
+                if self._bytes(start, upto) > BYTES_PER_READ:
+                    upto = min(end, start + LARGE_OFFSETS_PER_READ)
+                cuts = self._slice(start, upto)
+            yield cuts
             start = upto
 
     def newest_beginning(self, start: int, end: int, applied: Epoch | None) -> int | None:
@@ -183,14 +187,19 @@ class CutsSource:
         sizes = self._log.read({(self._topic, 0): (start, end)}).agg(F.sum(F.length("value")))
         return int(_collected(sizes)[0][0] or 0)
 
+    def _fetched(self, start: int, end: int) -> Cuts | None:
+        """The cuts, fetched without Spark; None where one is large."""
+        found = self._log.fetch_few({(self._topic, 0): (start, end)}, min(FEW_BYTES, BYTES_PER_READ // (end - start)))
+        if found is None:
+            return None
+        return self._decoded(zip(*(found[name].to_pylist() for name in ("offset", "value")), strict=True))
+
     def _slice(self, start: int, end: int) -> Cuts:
-        ranges = {(self._topic, 0): (start, end)}
-        few = self._log.fetch_few(ranges, FEW_BYTES) if end - start <= LARGE_OFFSETS_PER_READ else None
-        if few is not None:
-            return self._decoded(zip(*(few[name].to_pylist() for name in ("offset", "value")), strict=True))
-        return self._decoded(
-            (row[0], bytes(row[1])) for row in _collected(self._log.read(ranges).select("offset", "value"))
-        )
+        fetched = self._fetched(start, end) if end - start <= LARGE_OFFSETS_PER_READ else None
+        if fetched is not None:
+            return fetched
+        rows = _collected(self._log.read({(self._topic, 0): (start, end)}).select("offset", "value"))
+        return self._decoded((row[0], bytes(row[1])) for row in rows)
 
     def _decoded(self, records: Iterable[tuple[int, bytes]]) -> Cuts:
         try:

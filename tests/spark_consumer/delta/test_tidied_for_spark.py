@@ -88,8 +88,7 @@ def test_kept_versions_of_a_table_that_two_engines_write_are_readable_by_both_an
     monkeypatch.setattr(maintenance, "COMMITS_BETWEEN_VISITS", 1)
     monkeypatch.setattr(maintenance, "MANIFEST_ROWS_MAX", 1)
     monkeypatch.setattr(old_files, "COMMITS_BETWEEN_TRIMS", 1)
-    for module in (maintenance, old_files):
-        monkeypatch.setattr(module, "GAP_S", 600)
+    monkeypatch.setattr(old_files, "GAP_S", 600)
     monkeypatch.setattr(log_trim, "TOMBSTONES_MAX", 0)
     clock = Clock()
     table = Marked(lake, spark, clock)

@@ -150,7 +150,11 @@ def test_jobs_that_end_after_one_plan_trim_a_log_though_there_is_never_time_for_
     clock, taken = Clock(), set[int]()
     overwrite(lake, 1)
     for name, turn in {"_delete_unnamed": 0, "_delete_orphans": 1, "_delete_expired": 2, "_trim_log": 3}.items():
-        work = lambda old, gap, turn=turn: taken.add(turn) or all(gap.is_late for _ in range(60))  # noqa: E731
+
+        def work(_old: OldFiles, gap: Any, turn: int = turn) -> bool:
+            taken.add(turn)
+            return not any(gap.is_late for _ in range(60))
+
         monkeypatch.setattr(OldFiles, name, work)
     for n in range(1, 20):
         publish(manifest, n, 0, clock.now)
