@@ -22,6 +22,8 @@ pytestmark = pytest.mark.servers
 
 REPOSITORY = Path(walbridge.__file__).parents[1]
 DEMO_S = 420.0
+LOOK_S = 0.5
+"""To look for its processes reads those of the whole machine."""
 TABLES = ("accounts", "branches", "history", "tellers")
 
 
@@ -50,14 +52,14 @@ class Running:
             assert self.process.poll() is None or text in self.text, self.text
             return text in self.text
 
-        wait_until(is_said, f"the demo to say {text!r}", timeout_s=timeout_s, poll_s=0.2)
+        wait_until(is_said, f"the demo to say {text!r}", timeout_s=timeout_s, poll_s=LOOK_S)
 
     def wait_for_end(self, timeout_s: float = DEMO_S) -> int:
         def has_ended() -> bool:
             self.watch()
             return self.process.poll() is not None
 
-        wait_until(has_ended, "the demo to end", timeout_s=timeout_s, poll_s=0.2)
+        wait_until(has_ended, "the demo to end", timeout_s=timeout_s, poll_s=LOOK_S)
         return int(self.process.returncode)
 
     def left_behind(self) -> list[str]:
