@@ -18,6 +18,7 @@ FILES = {
     "among_rows": ("among_rows",),
     "catalogues": ("catalogues",),
     "columns": ("columns", "generated", "types"),
+    "dependencies": ("dependencies",),
     "keys": ("keys", "identities", "odd_keys"),
     "partitions": ("partitions", "attached", "swapped_partitions"),
     "tables": ("tables", "emptied", "names"),
