@@ -80,6 +80,18 @@ def test_on_older_versions_too(producer_on: Callable[[int], ProducerUnderTest], 
     run.play(Way.AWAY)
 
 
+@pytest.mark.parametrize("major", [12, 14, 16])
+@pytest.mark.parametrize("subject", ["among_rows", "catalogues", "dependencies", "two_sessions"])
+def test_they_are_on_older_versions_where_transactions_are_published_in_parts(
+    producer_on: Callable[[int], ProducerUnderTest], subject: str, major: int
+) -> None:
+    producer = producer_on(major)
+    producer.settings["producer"] = {"batch_rows_max": 3}
+    run = HistoriesRun(producer, histories(*FILES[subject]), UNFIT)
+    run.begin(BY_ROOTS if major > 12 else "")
+    run.play(Way.FOLLOWED)
+
+
 @pytest.mark.parametrize("way", [Way.FOLLOWED, Way.AWAY])
 def test_values_and_keys_of_every_type(producer_of_all: ProducerUnderTest, way: Way) -> None:
     run = HistoriesRun(producer_of_all, of_types())
