@@ -178,8 +178,8 @@ def key_order(connection: SqlConnection, relation_id: int, published: Sequence[s
         return None
     return KeyOrder(
         tuple(
-            KeyColumn(name, value_type, compared_as, collation, nulls_first, *operators, row_type)
-            for name, value_type, compared_as, collation, nulls_first, _, operators, row_type in rows
+            KeyColumn(name, value_type, compared_as, collation, nulls_first, equal, follows, precedes, row_type)
+            for name, value_type, compared_as, collation, nulls_first, _, (equal, follows, precedes), row_type in rows
         )
     )
 
