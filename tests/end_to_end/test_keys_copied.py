@@ -130,7 +130,7 @@ def test_file_that_holds_other_than_keys_is_refused_and_its_remedy_followed(
     assert told("t") == "write one key on each line"
     assert is_done(settings, "public.t")
     with producer.database.connect() as connection, connection.cursor().copy("COPY t TO STDOUT (FORMAT csv)") as out:
-        printed = bytes().join(out).decode().splitlines()
+        printed = b"".join(out).decode().splitlines()
     assert asked(*printed) == 0
     with monkeypatch.context() as patch:
         patch.setattr("walbridge.tables.keys.KEYS_BYTES_MAX", 25)
