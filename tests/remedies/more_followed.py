@@ -138,7 +138,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     "tests/spark_consumer/delta/manifest/test_writer.py::"
     "test_manifest_whose_files_are_lost_is_told_until_they_are_back": (
         "spark_consumer/delta/manifest/manifest_reader.py:_queried",
-        "spark_consumer/delta/manifest/manifest_reader.py:_named",
+        "spark_consumer/delta/manifest/manifest_reader.py:_heads",
     ),
     "tests/spark_consumer/test_read.py::test_table_whose_log_cannot_be_listed_is_refused_until_it_is_there": (
         "spark_consumer/delta/empty_commits.py:_unlisted",
