@@ -68,7 +68,7 @@ static:
 UNIT_MODULES := $(HOME_DIR)/unit-modules.json
 
 units:
-	$(BIN)/pytest -n auto --dist worksteal -m '$(UNIT)' --write-unit-modules $(UNIT_MODULES) $(ARGS)
+	$(BIN)/pytest -n auto --dist worksteal -m '$(UNIT)' --write-unit-modules=$(UNIT_MODULES) $(ARGS)
 
 archives: $(STAMPS)/java-wheel
 	@$(BIN)/python -m tests.class_archives
@@ -79,7 +79,7 @@ ENDS := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true --max-w
 
 test: BESIDE_UNITS := archives
 test: check
-	$(BIN)/pytest -n auto --dist loadgroup --no-loadscope-reorder $(ENDS) --without-unit-modules $(UNIT_MODULES) -m '(servers or simulation) and not soak and not bench and not compose' --durations=10 $(ARGS)
+	$(BIN)/pytest -n auto --dist loadgroup --no-loadscope-reorder $(ENDS) --without-unit-modules=$(UNIT_MODULES) -m '(servers or simulation) and not soak and not bench and not compose' --durations=10 $(ARGS)
 
 # T is what pytest takes: a folder, a file, or a test of it. Server fixtures start what the test needs.
 one: setup
