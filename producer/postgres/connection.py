@@ -35,7 +35,7 @@ ANSWER_TIMEOUT_S = 60.0
 _SLICE_S = 0.5
 _CRASH = "57P02"
 _CRASH_TOLD_S = 1.0
-"""Told within milliseconds, to every session; a walsender among them may just be closed."""
+"""Told within milliseconds, to sessions that are idle; one that works, or a walsender, may just be closed."""
 SqlConnection = psycopg.Connection[Any]
 
 
@@ -62,11 +62,11 @@ class BoundedConnection(SqlConnection):
         self._is_told_of_crash = self._is_told_of_crash or notice.sqlstate == _CRASH
 
     def is_told_of_crash(self, within_s: float = _CRASH_TOLD_S) -> bool:
-        """Whether the server has ended this session since a process of its own crashed."""
+        """Whether the server has ended this session since a process of its own crashed: told to each that is idle."""
         if self.pgconn.status == pq.ConnStatus.OK and select.select([self.pgconn.socket], [], [], within_s)[0]:
             with suppress(psycopg.Error):
                 self.pgconn.consume_input()
-            self.pgconn.is_busy()  # looks through what came
+        self.pgconn.is_busy()  # looks through what came
         return self._is_told_of_crash
 
 

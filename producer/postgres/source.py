@@ -55,8 +55,8 @@ class Source:
             self._open.pop().close()
 
     def has_crashed(self) -> bool:
-        """Whether the server has told the catalogue's connection so."""
-        return any(connection.is_told_of_crash() for connection in self._open)
+        """Whether the server has told us so, by the lock's connection, which is idle, or the catalogue's."""
+        return self.lock.is_told_of_crash() or any(connection.is_told_of_crash() for connection in self._open)
 
     def walsender(self, purpose: str = "walbridge") -> pq.abc.PGconn:
         """A replication connection. Raises as ``connect``."""

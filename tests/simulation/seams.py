@@ -116,6 +116,10 @@ class FreeLock:
     def refuse_lost(self) -> None:
         """As ``SlotLock.refuse_lost``."""
 
+    def is_told_of_crash(self) -> bool:
+        """As ``SlotLock.is_told_of_crash``."""
+        return False
+
     def release(self) -> None:
         """As ``SlotLock.release``."""
 

@@ -27,7 +27,7 @@ import psycopg
 import structlog
 
 from walbridge.producer.errors.servers import slot_has_producer
-from walbridge.producer.postgres.connection import SqlConnection, connect_sql, has_input
+from walbridge.producer.postgres.connection import BoundedConnection, SqlConnection, connect_sql, has_input
 from walbridge.producer.postgres.interruptible import NoStop, Stop, connecting
 from walbridge.producer.postgres.server_errors import classified
 from walbridge.schemas.errors import RetryableError
@@ -80,7 +80,7 @@ class SlotLock:
         self._server: datetime | None = None
         """Since when that runs on which it is held."""
         self._key = lock_key(self._slot)
-        self._connection: SqlConnection | None = None
+        self._connection: BoundedConnection | None = None
         self._own_pids: set[int] = set()
         """The server processes through which this object ever held the lock: one may outlive its connection."""
         self._looked_s = 0.0
@@ -129,6 +129,10 @@ class SlotLock:
         if time.monotonic() - self._looked_s >= LOOK_S:
             self.take(check_stop)
 
+    def is_told_of_crash(self) -> bool:
+        """Whether it was lost since a process of the server crashed."""
+        return self._connection is not None and self._connection.is_told_of_crash()
+
     def release(self) -> None:
         """Release the lock, by closing its connection."""
         if self._connection is not None:
@@ -146,7 +150,7 @@ class SlotLock:
             return False
         return not self._connection.broken
 
-    def _connect(self) -> SqlConnection:
+    def _connect(self) -> BoundedConnection:
         dsn, answer_s = dsn_of(self._settings), self._settings.postgres.silence_timeout_ms / 1000
         connection = connecting(
             lambda: connect_sql(dsn, answer_timeout_s=answer_s), SqlConnection.close, self._stop.check

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,8 +42,9 @@ def own(kafka: KafkaBroker, pipeline_name: str, tmp_path: Path) -> Iterator[Prod
             producer.kill_all()
 
 
-def crashes(producer: ProducerUnderTest) -> int:
-    return producer.database.server.log.read_text(errors="replace").count("was terminated by signal 11")
+def crashed_processes(producer: ProducerUnderTest) -> list[str]:
+    log = producer.database.server.log.read_text(errors="replace")
+    return re.findall(r"\(PID (\d+)\) was terminated by signal 11", log)
 
 
 def write_what_crashes_it(database: Database) -> None:
@@ -64,17 +66,17 @@ def test_change_at_which_postgres_crashes_is_tried_three_times_and_left_behind_b
     write_what_crashes_it(own.database)
     words = refusal_of(running)
     assert "crashed 3 times in a row" in words
-    assert crashes(own) == 3
-    pids = [line for line in own.database.server.log.read_text().splitlines() if "was terminated by signal 11" in line]
-    assert all(line.split("(PID ")[1].split(")")[0] in words for line in pids), (words, pids)
+    count = len(crashed := crashed_processes(own))
+    assert 3 <= count <= 4, "the stream may have come further after the first one"
+    assert ", ".join(crashed[-3:]) in words
     assert "crashed 3 times in a row" in own.refusal()
     found = [each for each in all_findings(settings_of(own)) if "crashed 3 times" in each.text]
     assert {each.area for each in found} == {"programs", "session"}
-    assert crashes(own) == 3
+    assert len(crashed_processes(own)) == count
 
     own.more_arguments = ("--try-again",)
     assert "Postgres crashed again" in own.refusal()
-    assert crashes(own) == 4
+    assert len(crashed_processes(own)) == count + 1
     own.more_arguments = ()
 
     look = "SELECT inhrelid::regclass, inhparent::regclass FROM pg_inherits WHERE inhdetachpending"
@@ -87,7 +89,7 @@ def test_change_at_which_postgres_crashes_is_tried_three_times_and_left_behind_b
     own.database.execute("INSERT INTO r VALUES (3, 'e')")
     own.check_equal()
     running.stop()
-    assert crashes(own) == 4
+    assert len(crashed_processes(own)) == count + 1
 
 
 @pytest.mark.soak
