@@ -52,7 +52,7 @@ demo: setup
 
 UNIT := not servers and not soak and not bench and not simulation and not compose
 
-# What takes one core, or waits, runs beside the unit tests, which are as many processes as there are cores. All of it
+# What takes one core, or waits, runs beside the unit tests, whose processes wait now and then. All of it
 # ends before make fails.
 check: setup
 	$(BIN)/ruff format --check

@@ -88,16 +88,17 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"{versions}", f"home {located()}, {os.cpu_count()} cores, {platform.machine()}", servers]
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """How many processes share a run on servers (``--dist loadgroup``).
 
     They are more than there are cores, since many tests wait. Each has a Postgres and a broker of its own, and at times
-    the JVM of a program. Other runs have one a core.
+    the JVM of a program. Other runs have one more than there are cores: few of their tests wait.
     """
+    cores = len(os.sched_getaffinity(0))
     if config.getoption("dist") != "loadgroup":
-        return None
+        return cores + 1
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**30
-    return max(PROCESSES_MIN, min(len(os.sched_getaffinity(0)) + 2, memory_gib // PROCESS_GIB))
+    return max(PROCESSES_MIN, min(cores + 3, memory_gib // PROCESS_GIB))
 
 
 # First, so that `-m` sees the marker when it selects.
