@@ -98,7 +98,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     if config.getoption("dist") != "loadgroup":
         return cores + 1
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**30
-    return max(PROCESSES_MIN, min(cores + 3, memory_gib // PROCESS_GIB))
+    return max(PROCESSES_MIN, min(cores + 2, memory_gib // PROCESS_GIB))
 
 
 # First, so that `-m` sees the marker when it selects.
