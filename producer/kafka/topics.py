@@ -43,6 +43,12 @@ _COLLIDES = (
 )
 
 
+def new_topic(settings: Settings, spec: TopicSpec) -> NewTopic:
+    """What the broker is asked to make."""
+    factor = settings.topics.replication_factor
+    return NewTopic(spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=spec.first_config)
+
+
 class TopicAdmin:
     """Creates and checks topics.
 
@@ -137,13 +143,7 @@ class TopicAdmin:
         return {name: existing.get(name, spec.partition_count) for name, spec in wanted.items()}
 
     def _create(self, specs: list[TopicSpec]) -> None:
-        factor = self._settings.topics.replication_factor
-        topics = [
-            NewTopic(
-                spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=spec.first_config
-            )
-            for spec in specs
-        ]
+        topics = [new_topic(self._settings, spec) for spec in specs]
         for name, future in self._admin.create_topics(topics, request_timeout=REQUEST_TIMEOUT_S).items():
             try:
                 future.result()

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
-from confluent_kafka.admin import AclOperation, NewTopic
+from confluent_kafka.admin import AclOperation
 from pydantic import SecretStr
 
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
@@ -17,7 +17,7 @@ from walbridge.check.java_login import OtherLogin, login_of
 from walbridge.producer.errors.topics import may_not_write
 from walbridge.producer.kafka.client_config import admin_client, client_config, refusing_properties
 from walbridge.producer.kafka.topic_specs import control_topics, data_topic_spec
-from walbridge.producer.kafka.topics import REQUEST_TIMEOUT_S, TopicAdmin
+from walbridge.producer.kafka.topics import REQUEST_TIMEOUT_S, TopicAdmin, new_topic
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import KafkaRefuses, OperatorError
 from walbridge.schemas.properties import flatten
@@ -148,12 +148,8 @@ def _without(asked: Mapping[str, object], operation: AclOperation, refusal: int)
 def _create_findings(settings: Settings) -> Iterator[Finding]:
     """Why the broker would not make one more topic as tables have them; none where it would."""
     spec = data_topic_spec(settings, data_topic(settings.name, "walbridge", "check"), has_key=True)
-    factor = settings.topics.replication_factor
-    wanted = NewTopic(
-        spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=spec.first_config
-    )
     admin = admin_client(settings)  # held: its answers are lost with it
-    tried = admin.create_topics([wanted], validate_only=True, request_timeout=REQUEST_TIMEOUT_S)
+    tried = admin.create_topics([new_topic(settings, spec)], validate_only=True, request_timeout=REQUEST_TIMEOUT_S)
     try:
         tried[spec.name].result()
     except KafkaException as failure:

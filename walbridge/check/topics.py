@@ -8,13 +8,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from walbridge.check.finding import Finding, Severity, advice, error, ok, refused, warning
 from walbridge.producer.errors.topics import topic_gone
 from walbridge.producer.kafka.client_config import admin_client
 from walbridge.producer.kafka.topic_specs import TopicSpec, control_topics, data_topic_spec, status_topic_spec
-from walbridge.producer.kafka.topics import REQUEST_TIMEOUT_S, TopicAdmin
+from walbridge.producer.kafka.topics import REQUEST_TIMEOUT_S, TopicAdmin, new_topic
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.progress_record import COMPACTED_OPTION, Progress
@@ -203,11 +203,7 @@ def has_control_topics(settings: Settings, counts: Mapping[str, int]) -> bool:
 
 def _creatable(settings: Settings, specs: list[TopicSpec]) -> Iterator[Finding]:
     """Whether the broker would make the topics that are missing."""
-    factor = settings.topics.replication_factor
-    wanted = [
-        NewTopic(spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=spec.first_config)
-        for spec in specs
-    ]
+    wanted = [new_topic(settings, spec) for spec in specs]
     admin = admin_client(settings)  # held: its answers are lost with it
     tried = admin.create_topics(wanted, validate_only=True, request_timeout=REQUEST_TIMEOUT_S)
     faults = 0
