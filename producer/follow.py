@@ -31,6 +31,7 @@ from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
 from walbridge.producer.relations.binary_support import naming_unreadable
 from walbridge.producer.session.loop import Session
+from walbridge.producer.session.outdated_session import SessionOutdated
 from walbridge.producer.session.parts import SessionParts
 from walbridge.producer.session.transactions.transaction_spool import Spool, spool_parent
 from walbridge.producer.start import Parts
@@ -126,7 +127,8 @@ def _noting_crash(source: Source, stream: ReplicationStream, parts: Parts) -> It
     try:
         yield
     except RetryableError as error:
-        if not isinstance(error, KafkaAway) and source.has_crashed():
+        # Asked only where a server may be gone: to hear nothing takes seconds.
+        if not isinstance(error, (KafkaAway, SessionOutdated)) and source.has_crashed():
             progress = parts.out.tracker.progress
             reached = Lsn(max(progress.done, progress.end_lsn, stream.received))
             done = 0 if progress.split is None else progress.split.messages_done

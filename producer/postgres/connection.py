@@ -63,9 +63,9 @@ class BoundedConnection(SqlConnection):
 
     def is_told_of_crash(self, within_s: float = _CRASH_TOLD_S) -> bool:
         """Whether the server has ended this session since a process of its own crashed: told to each that is idle."""
-        if self.pgconn.status == pq.ConnStatus.OK and select.select([self.pgconn.socket], [], [], within_s)[0]:
+        if self.pgconn.status == pq.ConnStatus.OK:
             with suppress(psycopg.Error):
-                self.pgconn.consume_input()
+                has_input(self.pgconn, within_s)
         self.pgconn.is_busy()  # looks through what came
         return self._is_told_of_crash
 

@@ -68,12 +68,12 @@ class ServerCrashes:
         """
         if all(max(progress.done, progress.end_lsn) > crash.lsn for crash in self._in_a_row):
             self._in_a_row = []  # a new epoch left the change behind
-        is_known = crashes_server(progress)
-        if len(self._in_a_row) >= (1 if is_known else CRASHES_MAX):
+        known = crashes_known(progress)
+        if len(self._in_a_row) >= (CRASHES_MAX if known is None else 1):
             lost = crashes_while_decoding(self._told(progress.slot))
             lost.is_in_wal = True
             raise lost
-        if is_known and not self._tries_again and (known := crashes_known(progress)) is not None:
+        if known is not None and not self._tries_again:
             raise known
 
     def _told(self, slot: str) -> str:

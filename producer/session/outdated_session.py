@@ -10,19 +10,23 @@ from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import Lsn
 
 
+class SessionOutdated(RetryableError):
+    """Another session has to begin; no server went away."""
+
+
 def refuse_outdated(tables: Tables, floor: Lsn) -> None:
     """Called between batches.
 
     Raises:
-        RetryableError: another session has to begin, and can begin at this floor.
+        SessionOutdated: another session has to begin, and can begin at this floor.
     """
     if (wanted := tables.partition_sessions.next_session_lsn) is not None and floor >= wanted:
-        raise RetryableError("the server notices with another session only which partitions came and went")
+        raise SessionOutdated("the server notices with another session only which partitions came and went")
     if (wanted := tables.publication_sessions.next_session_lsn) is not None and floor >= wanted:
-        raise RetryableError("the server notices with another session only what is published by now")
+        raise SessionOutdated("the server notices with another session only what is published by now")
     if (wanted := tables.ddl_sessions.next_session_lsn) is not None and floor >= wanted:
-        raise RetryableError("the source tells DDL to sessions that begin from now on")
+        raise SessionOutdated("the source tells DDL to sessions that begin from now on")
     if (wanted := tables.named_sessions.next_session_lsn) is not None and floor >= wanted:
-        raise RetryableError("the settings name other publications, and a session can ask for them from now on")
+        raise SessionOutdated("the settings name other publications, and a session can ask for them from now on")
     if (wanted := tables.origin_sessions.next_session_lsn) is not None and floor >= wanted:
-        raise RetryableError("the settings leave out what replication brings, and a session can do so from now on")
+        raise SessionOutdated("the settings leave out what replication brings, and a session can do so from now on")
