@@ -90,11 +90,10 @@ class CutsSource:
         while start < end:
             upto = min(end, start + OFFSETS_PER_READ)
             cuts = self._fetched(start, upto)
-            if cuts is None:
-                if self._bytes(start, upto) > BYTES_PER_READ:
-                    upto = min(end, start + LARGE_OFFSETS_PER_READ)
-                cuts = self._slice(start, upto)
-            yield cuts
+            if cuts is None and self._bytes(start, upto) > BYTES_PER_READ:
+                upto = min(end, start + LARGE_OFFSETS_PER_READ)
+                cuts = self._fetched(start, upto)
+            yield self._read(start, upto) if cuts is None else cuts
             start = upto
 
     def newest_beginning(self, start: int, end: int, applied: Epoch | None) -> int | None:
@@ -163,7 +162,8 @@ class CutsSource:
         if not begins_there or end - start > LARGE_OFFSETS_PER_READ:
             yield from self.read(start, end)
         elif start < end:
-            yield self._slice(start, end)
+            cuts = self._fetched(start, end)
+            yield self._read(start, end) if cuts is None else cuts
 
     def _start(self, start_offset: int, batches: "_Batches", once: bool) -> StreamingQuery:
         if self._spark.conf.get(POLLING_DELAY, None) is None:  # [spark.conf] may say another
@@ -194,10 +194,8 @@ class CutsSource:
             return None
         return self._decoded(zip(*(found[name].to_pylist() for name in ("offset", "value")), strict=True))
 
-    def _slice(self, start: int, end: int) -> Cuts:
-        fetched = self._fetched(start, end) if end - start <= LARGE_OFFSETS_PER_READ else None
-        if fetched is not None:
-            return fetched
+    def _read(self, start: int, end: int) -> Cuts:
+        """The cuts, however large, read by Spark."""
         rows = _collected(self._log.read({(self._topic, 0): (start, end)}).select("offset", "value"))
         return self._decoded((row[0], bytes(row[1])) for row in rows)
 
