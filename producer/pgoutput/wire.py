@@ -43,9 +43,9 @@ class WireReader:
         return self._number(_UINT64)
 
     def numbers(self, layout: Struct) -> tuple[int, ...]:
-        """Several at once, of a layout that has nothing else."""
+        """All that the layout has."""
         if self.at + layout.size > len(self.data):
-            self._truncated("group of numbers", layout.size)
+            self._truncated("number", layout.size)
         values = layout.unpack_from(self.data, self.at)
         self.at += layout.size
         return values
@@ -85,11 +85,7 @@ class WireReader:
             raise ProtocolError(f"{len(self.data) - self.at} bytes left over at {self.at}")
 
     def _number(self, number: Struct) -> int:
-        if self.at + number.size > len(self.data):
-            self._truncated("number", number.size)
-        (value,) = number.unpack_from(self.data, self.at)
-        self.at += number.size
-        return int(value)
+        return self.numbers(number)[0]
 
     def _truncated(self, what: str, count: int) -> NoReturn:
         raise ProtocolError(f"truncated: a {what} of {count} bytes at {self.at} of {len(self.data)}")

@@ -114,6 +114,10 @@ class KeyColumn:
         return as_compared + sql.SQL(f" COLLATE {self.collation}" if self.collation else "")
 
 
+def _record_columns(types: Iterable[str]) -> str:
+    return ", ".join(f"k{number} {each}" for number, each in enumerate(types))
+
+
 @dataclass(frozen=True, slots=True)
 class KeyOrder:
     """The columns of the index, in its order."""
@@ -138,7 +142,12 @@ class KeyOrder:
     @property
     def value_types(self) -> str:
         """SQL: the columns of a record that a bound is read as."""
-        return ", ".join(f"k{number} {column.value_type}" for number, column in enumerate(self.columns))
+        return _record_columns(column.value_type for column in self.columns)
+
+    @property
+    def row_types(self) -> str:
+        """The same for a key that is printed as rows have it."""
+        return _record_columns(column.row_type for column in self.columns)
 
     def ranges_after(self) -> Iterator[sql.Composed]:
         """Conditions on ``t`` whose rows, one condition after the other, are those after the bound."""
@@ -235,7 +244,7 @@ def printed_keys(connection: SqlConnection, key: KeyOrder, keys: Sequence[Bound]
 
 def _printed(connection: SqlConnection, key: KeyOrder, keys: Sequence[Bound]) -> list[Bound]:
     columns = ", ".join(f"format('%%s', b.k{number})" for number in range(len(key.columns)))
-    types = ", ".join(f"k{number} {column.row_type}" for number, column in enumerate(key.columns)).replace("%", "%%")
+    types = key.row_types.replace("%", "%%")
     query = f"SELECT {columns} FROM json_to_recordset(CAST(%s AS json)) AS b({types})"
     try:
         rows = connection.execute(query.encode(), (_json([_fields(each) for each in keys]),)).fetchall()
