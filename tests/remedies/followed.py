@@ -258,7 +258,7 @@ FOLLOWED: dict[str, str] = {
     "walbridge/consumer/client.py:refuse_forgotten": (
         "tests/walbridge/consumer/test_events.py::test_kept_offsets_of_a_topic_that_was_made_again_are_refused"
     ),
-    "walbridge/consumer/transaction_stream.py:_deleted": (
+    "walbridge/consumer/cut_reader.py:_deleted": (
         "tests/walbridge/consumer/test_events.py::test_kept_offsets_of_a_topic_that_was_made_again_are_refused"
     ),
     "walbridge/consumer/client.py:refuse_remade": (

@@ -14,6 +14,10 @@ from walbridge.consumer.event import KafkaRecord
 from walbridge.schemas.errors import KafkaAway, OperatorError
 
 ANSWER_S = 10.0
+SLICE_S = 0.5
+"""How long a reader waits for a record before it looks at what else is due."""
+REFRESH_S = 5.0
+"""How often a reader looks whether its topics still exist, and whether its tables have new ones."""
 _OURS = {
     "isolation.level": "read_committed",
     "enable.auto.commit": False,

@@ -9,36 +9,22 @@ missed or read twice when a table changes its topic.
 import math
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import KafkaError, TopicPartition
-
-from walbridge.consumer.client import (
-    TopicIds,
-    bounds,
-    commit,
-    committed,
-    partitions_of,
-    reader,
-    refusal,
-    refuse_forgotten,
-    refuse_remade,
-)
+from walbridge.consumer.client import SLICE_S, bounds, partitions_of, reader
 from walbridge.consumer.cut_groups import CutGroups, Group, TableBarrier
+from walbridge.consumer.cut_reader import CutReader
 from walbridge.consumer.event import Event, EventDecoder, time_of
 from walbridge.consumer.merged_ranges import MergedRanges
 from walbridge.consumer.relations import Relations
 from walbridge.consumer.single_events import decoded
-from walbridge.consumer.topic_stream import REFRESH_S, SLICE_S
 from walbridge.consumer.wanted_tables import WantedTables
-from walbridge.schemas.control.cut import Cut, PartitionId, PartitionRange, decode_cut
-from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError, unreadable_record
+from walbridge.schemas.control.cut import PartitionId, PartitionRange
+from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.topics import cuts_topic
 
 ROWS = 10_000
 """Small cuts that are already in Kafka are joined up to this many rows: each set of ranges costs a request."""
@@ -94,9 +80,9 @@ class TransactionStream:
         *,
         follow: bool,
     ) -> None:
-        self._kafka, self._relations, self._wanted, self._follow = kafka, relations, wanted, follow
-        self._cuts_partition = cuts_topic(pipeline), 0
-        self._cuts, self._rows = reader(kafka), reader(kafka)
+        self._relations, self._wanted = relations, wanted
+        self._cuts = CutReader(kafka, pipeline, start, kept_ids, follow=follow)
+        self._rows = reader(kafka)
         decoder = EventDecoder(relations.version, relations.key_schema)
         self._ranges = MergedRanges(self._rows, lambda record: decoded(decoder.decode, record))
         self._groups = CutGroups(self._wanted.has)
@@ -105,33 +91,12 @@ class TransactionStream:
         self._retained: dict[str, dict[int, tuple[int, float]]] = {}
         """For a reader that began without offsets, by topic and partition: the first offset that Kafka had then, and
         the end."""
-        self._is_at_end = False
-        self._end_offset = 0
-        """The end of the cuts topic when it was reached: transaction markers behind the last cut count."""
         self._failure: Exception | None = None
-        self._ids_asked = TopicIds(kafka)
-        self._checked_s, self._is_missing = time.monotonic(), False
-        self.topic_ids = self._ids_asked.of([self._cuts_partition[0]])
-        """Kafka's id of the cuts topic, to be stored with ``offsets``. It is asked for before the first offset."""
-        self._next_offset = self._begin(start, kept_ids)
-
-    def _begin(self, start: Mapping[PartitionId, int], kept_ids: Mapping[str, str]) -> int:
-        """The offset of the first cut to read."""
-        known = (
-            {self._cuts_partition: start[self._cuts_partition]}
-            if self._cuts_partition in start
-            else committed(self._cuts, [self._cuts_partition])
-        )
-        refuse_remade([topic for topic, _ in known], self.topic_ids, kept_ids)
-        offset = known.get(self._cuts_partition)
-        if offset is None:
-            refuse_forgotten(self._kafka, kept_ids)
-            self._retained = {topic: self._retained_offsets(topic) for topic in self._wanted.topics_ever}
-            offset = bounds(self._cuts, *self._cuts_partition)[0]
-        else:
+        if self._cuts.resumes:
             self._groups.begin_after_complete_cut()
-        self._cuts.assign([TopicPartition(*self._cuts_partition, offset)])
-        return offset
+        else:
+            self._retained = {topic: self._retained_offsets(topic) for topic in self._wanted.topics_ever}
+        self._next_offset = self._cuts.begin()
 
     def _retained_offsets(self, topic: str) -> dict[int, tuple[int, float]]:
         """The offsets that Kafka has of each partition. Cuts are kept longer than the records that they name, and
@@ -146,10 +111,15 @@ class TransactionStream:
         """Where to continue behind all ``Transactions`` that were iterated to their end, and behind cuts without a
         wanted table. A target that stores it with its data may give it back as ``start``."""
         if self._current is not None and not self._current[0].is_over:
-            return {self._cuts_partition: self._next_offset}
+            return {self._cuts.partition: self._next_offset}
         behind = self._next_offset if self._current is None else self._current[1]
         is_all = self._read_ahead is None and self._groups.is_between_transactions
-        return {self._cuts_partition: max(behind, self._end_offset) if is_all else behind}
+        return {self._cuts.partition: max(behind, self._cuts.end_offset) if is_all else behind}
+
+    @property
+    def topic_ids(self) -> dict[str, str]:
+        """Kafka's id of the cuts topic, to be stored with ``offsets``."""
+        return self._cuts.topic_ids
 
     def poll(self, timeout_s: float) -> Transactions | None:
         """The next transactions; None where none are complete in time. Events of the previous ones that were not
@@ -205,17 +175,17 @@ class TransactionStream:
 
     @property
     def _is_over(self) -> bool:
-        return not self._follow and self._is_at_end and self._read_ahead is None
+        return self._cuts.is_over and self._read_ahead is None
 
     def _next_group(self, timeout_s: float) -> Group | None:
         deadline_s = time.monotonic() + timeout_s
-        while (cut := self._next_cut(max(deadline_s - time.monotonic(), 0))) is not None:
+        while (cut := self._cuts.poll(max(deadline_s - time.monotonic(), 0))) is not None:
             self._relations.read_to(cut[1].metadata_end_offset)
             self._wanted.refresh()
             try:
                 group = self._groups.receive(cut[1], cut[0])
             except ProtocolError as error:
-                raise _broken(self._cuts_partition[0], cut[0], error) from None
+                raise _broken(self._cuts.topic, cut[0], error) from None
             if group is not None:
                 return replace(group, ranges={at: part for at, part in group.ranges.items() if self._is_retained(part)})
             if time.monotonic() >= deadline_s:
@@ -229,52 +199,14 @@ class TransactionStream:
         first, end = retained.get(part.partition, (math.inf, 0))
         return part.start_offset >= first and part.end_offset <= end
 
-    def _next_cut(self, timeout_s: float) -> tuple[int, Cut] | None:
-        deadline_s = time.monotonic() + timeout_s
-        while True:
-            message = self._cuts.poll(min(max(deadline_s - time.monotonic(), 0), SLICE_S))
-            error = message.error() if message is not None else None
-            if message is not None and error is None:
-                self._is_at_end = False
-                offset = message.offset() or 0
-                try:
-                    return offset, decode_cut(message.value() or b"")
-                except ProtocolError as fault:
-                    raise unreadable_record(self._cuts_partition[0], fault, offset) from None
-            if error is not None:
-                if error.code() == KafkaError._PARTITION_EOF:
-                    self._is_at_end, self._end_offset = True, message.offset() or 0  # type: ignore[union-attr]
-                if (refused := refusal(error, self._cuts_partition[0])) is not None:
-                    raise refused
-            self._check_cuts_topic_if_due()
-            if time.monotonic() >= deadline_s or self._is_over:
-                return None
-
-    def _check_cuts_topic_if_due(self) -> None:
-        """While no cut comes, check that the cuts topic still exists. Twice not found is deleted: a broker that has
-        just started may not know a topic for a moment.
-
-        Raises:
-            OperatorError: it was deleted, or made again.
-        """
-        if time.monotonic() - self._checked_s < REFRESH_S:
-            return
-        self._checked_s = time.monotonic()
-        with suppress(KafkaAway):  # poll waits for the broker
-            now = self._ids_asked.of([self._cuts_partition[0]])
-            is_missing, self._is_missing = self._is_missing, now != self.topic_ids
-            if self._is_missing and (is_missing or now):
-                raise _deleted(self._cuts_partition[0])
-
     def commit(self) -> None:
         """Commit for the group the transactions that were iterated to their end. Raises as ``poll``."""
-        commit(self._cuts, self.offsets)
+        self._cuts.commit(self.offsets)
 
     def close(self) -> None:
         """Commits nothing."""
-        for consumer in (self._cuts, self._rows):
-            consumer.close()
-        self._relations.close()
+        for each in (self._cuts, self._rows, self._relations):
+            each.close()
 
     def __enter__(self) -> Self:
         return self
@@ -283,14 +215,6 @@ class TransactionStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _deleted(topic: str) -> OperatorError:
-    return OperatorError(
-        f"topic {topic} was deleted, as by walbridge drop: no cut of this pipeline comes there any more",
-        remedy="begin anew once walbridge produce runs again, with an empty target, another group.id, but neither "
-        "start nor topic_ids",
-    )
 
 
 def _broken(topic: str, offset: int, error: ProtocolError) -> OperatorError:

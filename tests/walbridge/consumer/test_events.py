@@ -18,7 +18,7 @@ from tests.faults.topic_life import TopicLife
 from tests.fix_producer import ProducerUnderTest
 from tests.in_soak import in_soak
 from tests.wait import wait_until
-from walbridge.consumer import Event, Operation, OperatorError, events, merged_ranges, topic_stream, transaction_stream
+from walbridge.consumer import Event, Operation, OperatorError, cut_reader, events, merged_ranges, topic_stream
 from walbridge.consumer.client import TopicIds
 from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.topics import data_topic
@@ -303,7 +303,7 @@ def test_kept_offsets_of_a_topic_that_was_made_again_are_refused(
         wait_until(lambda: TopicIds(kafka(producer)).of([topic]).get(topic) not in known, "the broker to know of it")
         assert stream.topic_ids == kept["topic_ids"], "they are of the topic that was read, not of that which is there"
         if transactions:
-            monkeypatch.setattr(transaction_stream, "REFRESH_S", 0.0)
+            monkeypatch.setattr(cut_reader, "REFRESH_S", 0.0)
             with pytest.raises(OperatorError, match=f"topic {topic} was deleted|{topic}.* are gone"):
                 stream.poll(WAIT_S)
     with pytest.raises(OperatorError, match=f"topic {topic} was deleted and made again since"):

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.walbridge.consumer.test_cut_groups import OTHER, cut
-from walbridge.consumer import transaction_stream
+from walbridge.consumer import cut_reader, transaction_stream
 from walbridge.consumer.relations import Relations
 from walbridge.consumer.transaction_stream import TransactionStream
 from walbridge.consumer.wanted_tables import WantedTables
@@ -36,8 +36,9 @@ class Backlog:
 
 def test_poll_returns_in_time_from_a_backlog_of_cuts_without_wanted_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the cuts that it passed are passed for good."""
-    monkeypatch.setattr(transaction_stream, "reader", Backlog)
-    monkeypatch.setattr(transaction_stream, "TopicIds", lambda kafka: SimpleNamespace(of=lambda topics: {}))
+    for module in (cut_reader, transaction_stream):
+        monkeypatch.setattr(module, "reader", Backlog)
+    monkeypatch.setattr(cut_reader, "TopicIds", lambda kafka: SimpleNamespace(of=lambda topics: {}))
     relations = SimpleNamespace(version=None, key_schema=None, read_to=lambda offset: None)
     wanted = SimpleNamespace(has=lambda relation_id, topic: False, refresh=lambda: None)
     stream = TransactionStream(
