@@ -65,10 +65,8 @@ STATIC := $(BIN)/mypy && $(BIN)/lint-imports --no-cache
 static:
 	@said=$$(mktemp); { $(STATIC); } >$$said 2>&1; code=$$?; printf '\n$(STATIC)\n'; cat $$said; rm $$said; exit $$code
 
-UNIT_MODULES := $(HOME_DIR)/unit-modules.json
-
 units:
-	$(BIN)/pytest -n auto --dist worksteal -m '$(UNIT)' --write-unit-modules=$(UNIT_MODULES) $(ARGS)
+	$(BIN)/pytest -n auto --dist worksteal -m '$(UNIT)' $(ARGS)
 
 archives: $(STAMPS)/java-wheel
 	@$(BIN)/python -m tests.class_archives
@@ -79,7 +77,7 @@ ENDS := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true --max-w
 
 test: BESIDE_UNITS := archives
 test: check
-	$(BIN)/pytest -n auto --dist loadgroup --no-loadscope-reorder $(ENDS) --without-unit-modules=$(UNIT_MODULES) -m '(servers or simulation) and not soak and not bench and not compose' --durations=10 $(ARGS)
+	$(BIN)/pytest -n auto --dist loadgroup --no-loadscope-reorder $(ENDS) -m '(servers or simulation) and not soak and not bench and not compose' --durations=10 $(ARGS)
 
 # T is what pytest takes: a folder, a file, or a test of it. Server fixtures start what the test needs.
 one: setup

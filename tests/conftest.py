@@ -23,7 +23,6 @@ from walbridge.schemas.settings_sections import Lake
 from walbridge.spark_consumer.delta.worker_threads import reserve_threads
 
 pytest_plugins = [
-    "tests.unit_modules",
     "tests.shared_servers",
     "tests.fix_postgres",
     "tests.fix_kafka",
@@ -104,14 +103,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 # First, so that `-m` sees the marker when it selects.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    from tests.unit_modules import tell  # a plugin is not to be imported before pytest does
-
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if SERVER_FIXTURES & fixtures:
             item.add_marker(pytest.mark.servers)
         item.add_marker(pytest.mark.xdist_group(_group(item, fixtures)))
-    tell(config, items)
     # What takes long and cannot be divided begins first; seeds fill what is left at the end.
     items.sort(key=_turn)
 

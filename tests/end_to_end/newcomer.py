@@ -18,7 +18,8 @@ from pathlib import Path
 
 from tests.documents import ROOT
 
-STEP_S, COPIED_S, SETUP_S = 120.0, 120.0, 2400.0
+STEP_S, COPIED_S, SETUP_S = 120.0, 300.0, 2400.0
+"""A first copy starts two programs and Spark's JVM: on two cores that 20 other processes want, 120 s were too few."""
 TYPED_PER_MINUTE = 200
 """Characters, of somebody who does not type for a living."""
 
