@@ -107,7 +107,7 @@ class TopicAdmin:
         heard = self._heard[0]
         if _is_refusal(heard):
             return KafkaRefuses(f"Kafka at {where} does not let walbridge in: {heard.str()}")
-        return KafkaAway(f"Kafka at {where} cannot be reached: {error.str()} ({heard.str()})")
+        return KafkaAway(f"Kafka at {where} cannot be reached: {heard.str()}")
 
     def describe(self, names: Iterable[str]) -> TopicDescriptions:
         """Request descriptions of these topics, at least one, without waiting for the answer."""
@@ -182,6 +182,22 @@ class TopicAdmin:
         yield from _partition_faults(present, self.partition_counts_of([spec.name for spec in present]))
         yield from self._config_faults(present, {}, {})
 
+    def made_otherwise(self, specs: Iterable[TopicSpec]) -> Iterator[tuple[str, str]]:
+        """What of these topics is otherwise than they would be made today, and the command that mends it. No start
+        refuses it.
+
+        Raises:
+            OperatorError: they may not be read.
+            RetryableError: no broker answers.
+        """
+        present = list(specs)
+        answers = self._ask_settings([spec.name for spec in present])
+        for spec in present:
+            found = _answered(spec.name, answers)
+            for name, value in spec.made_with.items():
+                if name in found and found[name].value != value:
+                    yield f"topic {spec.name} has {name}={found[name].value}", self._by_hand(spec.name, name, value)
+
     def _check_config(self, specs: list[TopicSpec]) -> None:
         small: dict[str, str] = {}
         slow: dict[str, str] = {}
@@ -199,10 +215,7 @@ class TopicAdmin:
         whose segments are compacted too late, and how old these may get."""
         answers = self._ask_settings([spec.name for spec in specs])
         for spec in specs:
-            try:
-                found = answers[spec.name].result()
-            except KafkaException as error:
-                raise not_described(f"settings of topic {spec.name} cannot be read", error.args[0]) from None
+            found = _answered(spec.name, answers)
             for name, value in spec.config.items():
                 if name not in found or may_stay(name, found[name].value, value):
                     continue
@@ -268,6 +281,14 @@ class TopicAdmin:
                 yield resource.name, topics[resource.name], error.args[0]
             else:
                 yield resource.name, topics[resource.name], None
+
+
+def _answered(topic: str, answers: Mapping[str, Future[Any]]) -> Any:
+    """The settings of a topic."""
+    try:
+        return answers[topic].result()
+    except KafkaException as error:
+        raise not_described(f"settings of topic {topic} cannot be read", error.args[0]) from None
 
 
 def _partition_faults(specs: Iterable[TopicSpec], counts: Mapping[str, int]) -> Iterator[OperatorError]:

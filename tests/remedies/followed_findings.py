@@ -47,6 +47,9 @@ FINDINGS_BY_TEST: dict[str, tuple[str, ...]] = {
     PIPELINE + "test_each_topic_that_would_lose_what_must_be_kept_is_an_error_of_its_own": (
         "topics:_status_findings: …; without it nobody is told when and why walbridge produce ",
     ),
+    PIPELINE + "test_topic_that_takes_no_record_of_a_clock_ahead_of_the_brokers_is_told_with_the_command": (
+        "topics:_clock_findings: …: while the clock of the producer is more than an hour ahea",
+    ),
     PIPELINE + "test_producer_that_was_stopped_is_started_as_two_findings_say": (
         "programs:program_findings: … …",
         "slot:slot_findings: slot … …, and nobody reads it",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from walbridge.check.finding import Finding, ok
 from walbridge.check.source import server
 from walbridge.control_records import newest_progress, relations
+from walbridge.producer.kafka.topic_specs import control_topics, status_topic_spec
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql, retry_at_start
@@ -16,6 +17,7 @@ from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
+from walbridge.schemas.topics import transaction_topic
 
 ANSWER_S = 5.0
 """How long an answer may take: a peer answers at once, except on a busy machine."""
@@ -77,11 +79,14 @@ def reach_postgres(reached: Reached) -> Iterator[Finding]:
 
 
 def reach_kafka(reached: Reached) -> Iterator[Finding]:
-    """The topics, progress and relation versions."""
+    """The pipeline's topics, of which a cluster may have ten thousand others; progress and relation versions."""
     settings = reached.settings
-    reached.admin = TopicAdmin(settings, alters=False)
-    counts = retry_at_start(reached.admin.partition_counts, ANSWER_S)
+    admin = reached.admin = TopicAdmin(settings, alters=False)
+    specs = [*control_topics(settings), status_topic_spec(settings)]
+    own = [*(spec.name for spec in specs), transaction_topic(settings.name)]
+    counts = retry_at_start(lambda: admin.partition_counts_of(own), ANSWER_S)
     reached.progress = newest_progress(settings, counts)
     reached.relations = relations(settings, counts)
-    reached.counts = counts  # last: without all three answers the slot would seem to be nobody's
+    counts |= admin.partition_counts_of({record.topic for record in reached.relations})
+    reached.counts = counts  # last: without all of these answers the slot would seem to be nobody's
     yield from ()

@@ -177,6 +177,7 @@ def topic_findings(
     elif not faults:
         yield ok(TOPICS, f"{len(there)} topics have the settings that they must have")
     yield from _status_findings(settings, admin, counts)
+    yield from _clock_findings(settings, admin, counts)
 
 
 def _status_findings(settings: Settings, admin: TopicAdmin, counts: Mapping[str, int]) -> Iterator[Finding]:
@@ -189,6 +190,17 @@ def _status_findings(settings: Settings, admin: TopicAdmin, counts: Mapping[str,
     for each in faults:
         text = f"{each.text}; without it nobody is told when and why walbridge produce ended"
         yield advice(TOPICS, text, each.remedy or "")
+
+
+def _clock_findings(settings: Settings, admin: TopicAdmin, counts: Mapping[str, int]) -> Iterator[Finding]:
+    """Topics that were made before walbridge asked for the broker's clock: no start refuses them."""
+    specs = [spec for spec in (*control_topics(settings), status_topic_spec(settings)) if spec.name in counts]
+    for what, command in admin.made_otherwise(specs):
+        yield advice(
+            TOPICS,
+            f"{what}: while the clock of the producer is more than an hour ahead of the broker's, nothing is published",
+            command,
+        )
 
 
 def _spec(settings: Settings, record: RelationRecord, compacted: Container[str]) -> TopicSpec:

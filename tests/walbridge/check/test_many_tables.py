@@ -40,7 +40,7 @@ def test_servers_are_asked_as_often_about_many_tables_as_about_two(
         counts.append(dict(asked))
 
     assert counts[0] == counts[1]
-    assert counts[0]["list_topics"] == 1, "of a cluster with many others"
+    assert "list_topics" not in counts[0], "of a cluster with many others"
     assert counts[0]["describe_configs"] == 3, "of the broker, of all topics but one, and of the topic that none needs"
 
 

@@ -52,7 +52,7 @@ OF_SETTINGS = ("programs", "registry")
 """Areas with findings only where a program has run, or settings name a registry."""
 OF_A_TEST_SERVER = {("server", Severity.WARNING), ("broker", Severity.ADVICE)}
 """No max_slot_wal_keep_size, and one replica: so are the servers that tests share."""
-CONFIGURE = re.compile(r"kafka-configs\.sh (.*?); or mend \[topics\]")
+CONFIGURE = re.compile(r"kafka-configs\.sh (.*?)(?:; or mend \[topics\])?")
 
 
 @pytest.fixture
@@ -171,6 +171,18 @@ def test_each_topic_that_would_lose_what_must_be_kept_is_an_error_of_its_own(str
     assert f"--topic {status_topic(name)} --add-config cleanup.policy=compact;" in str(silent.remedy)
     configure(streamed, status_topic(name), "cleanup.policy", "compact")
     wait_until(lambda: not streamed.says("nobody is told"), "the finding to go away")
+
+
+def test_topic_that_takes_no_record_of_a_clock_ahead_of_the_brokers_is_told_with_the_command(streamed: Stack) -> None:
+    """As those are that were made before the producer asked for the broker's clock. A start takes them as they are."""
+    topic = cuts_topic(streamed.name)
+    configure(streamed, topic, "message.timestamp.type", "CreateTime")
+
+    old = settled(streamed, f"topic {topic} has message.timestamp.type=CreateTime: while the clock of the producer is ")
+
+    assert (old.area, old.severity) == ("topics", Severity.ADVICE)
+    carry_out(old.remedy)
+    wait_until(lambda: streamed.troubles() == OF_A_TEST_SERVER, "all to be well again")
 
 
 def test_topics_that_grew_or_went_are_told_and_a_slot_that_was_taken_is_an_error(streamed: Stack) -> None:
