@@ -104,7 +104,7 @@ def with_secrets(settings: Settings, of: Collection[str]) -> Settings:
     postgres, kafka = settings.postgres, settings.kafka
     dsn = postgres.dsn.get_secret_value()
     if "postgres" in of and postgres.password_file and dsn:
-        dsn = with_password(dsn, secret_in(postgres.password_file, "[postgres] password_file"))
+        dsn = with_password(dsn, secret_in(postgres.password_file, "[postgres] password_file", _MADE_BY_INIT))
         postgres = postgres.model_copy(update={"dsn": SecretStr(dsn)})
     for client, files in (("client", kafka.client_files), ("spark", kafka.spark_files)):
         if client in of and files:
@@ -117,8 +117,14 @@ def with_secrets(settings: Settings, of: Collection[str]) -> Settings:
     return settings.model_copy(update={"postgres": postgres, "kafka": kafka, "topics": topics})
 
 
-def secret_in(path: str, setting: str) -> str:
+_MADE_BY_INIT = "; or, if there is no such role yet: walbridge init --admin-dsn makes it, and that file"
+
+
+def secret_in(path: str, setting: str, or_else: str = "") -> str:
     """What a file holds, without the line end that editors add.
+
+    Args:
+        or_else: another remedy where it cannot be read.
 
     Raises:
         OperatorError: it cannot be read.
@@ -130,7 +136,7 @@ def secret_in(path: str, setting: str) -> str:
         reason = getattr(error, "strerror", None) or ("it is no path" if is_text else "it is not UTF-8")
         raise OperatorError(
             f"{setting}: {path} cannot be read: {reason}",
-            remedy="write the secret into that file, and let this user read it",
+            remedy=f"write the secret into that file, and let this user read it{or_else}",
         ) from None
 
 

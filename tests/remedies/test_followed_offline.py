@@ -159,10 +159,14 @@ def test_file_of_keys_is_named_encoded_and_written_as_told(tmp_path: Path) -> No
     file.write_text("one\ntwo\n")
     assert [bound.values for bound in _lines(file, order("a"))] == [("one",), ("two",)]
 
-    told = refusal(lambda: list(_lines(file, order("a", "b"))))
-    assert told.remedy == "write these columns in this order, as CSV"
+    remedy = "write these columns in this order, as CSV: a value that holds a comma is put in double quotes"
+    assert refusal(lambda: list(_lines(file, order("a", "b")))).remedy == remedy
     file.write_text('one,"two, three"\n')
     assert [bound.values for bound in _lines(file, order("a", "b"))] == [("one", "two, three")]
+    file.write_text("two, three\n")
+    assert refusal(lambda: list(_lines(file, order("a")))).remedy == remedy
+    file.write_text('"two, three"\n')
+    assert [bound.values for bound in _lines(file, order("a"))] == [("two, three",)]
 
 
 def test_java_that_is_missing_or_too_old_is_installed(tmp_path: Path) -> None:

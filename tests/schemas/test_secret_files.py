@@ -65,6 +65,7 @@ def test_missing_file_is_refused_by_the_name_of_its_setting(whose: str) -> None:
 
     assert refused.value.what == f"{NAMES[whose]}: secret cannot be read: No such file or directory"
     assert "write the secret into that file" in refused.value.remedy
+    assert ("walbridge init --admin-dsn makes it" in refused.value.remedy) is (whose == "postgres")
 
 
 @pytest.mark.parametrize("whose", SETTINGS)

@@ -132,7 +132,8 @@ def _lines(file: Path, order: KeyOrder) -> Iterator[Bound]:
                 if len(fields) != len(order.names):
                     raise OperatorError(
                         f"key {number:,} of {file} has {len(fields)} values, and the key is ({', '.join(order.names)})",
-                        remedy="write these columns in this order, as CSV",
+                        remedy="write these columns in this order, as CSV: a value that holds a comma is put in "
+                        "double quotes",
                     )
                 yield Bound(tuple(fields))
     except OSError as error:
