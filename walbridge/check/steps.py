@@ -29,6 +29,7 @@ from walbridge.producer.start import former_progress
 from walbridge.program_runs import job_words, producer_words, words_on_this_machine
 from walbridge.schemas.control.run_record import PRODUCER
 from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
 
 
 def _server(reached: Reached) -> Iterator[Finding]:
@@ -180,7 +181,8 @@ def _registry(reached: Reached) -> Iterator[Finding]:
     return registry_check.registry(reached.settings, reached.relations)
 
 
-CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[Reached], Iterator[Finding]]], ...] = (
+Check = tuple[str, tuple[str, ...], Callable[[Reached], Iterator[Finding]]]
+CHECKS: tuple[Check, ...] = (
     (server.AREA, ("Postgres",), _server),
     (role.AREA, ("Postgres",), _role),
     (publication.AREA, ("Postgres",), _publication),
@@ -201,3 +203,8 @@ CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[Reached], Iterator[Finding]]
     (host.JAVA, (), _java),
     (host.JARS, (), _jars),
 )
+
+
+def checks_of(settings: Settings) -> Iterator[Check]:
+    """All but that of a schema registry, where settings name none."""
+    return (each for each in CHECKS if each[0] != registry_check.AREA or settings.topics.registry_url is not None)

@@ -14,7 +14,7 @@ from walbridge.check import report
 from walbridge.check.finding import Finding, Severity, advice, error, exit_code, not_checked, refused
 from walbridge.check.reached import Reached, reach_kafka, reach_postgres
 from walbridge.check.source.server import AREA as SERVER
-from walbridge.check.steps import CHECKS
+from walbridge.check.steps import checks_of
 from walbridge.check.topics import BROKER
 from walbridge.extras import missing_package
 from walbridge.producer.postgres.server_errors import classified
@@ -48,7 +48,7 @@ def all_findings(settings: Settings) -> Iterator[Finding]:
             "Kafka": list(_tried(BROKER, partial(reach_kafka, reached))),
         }
         areas_not_checked, told = set[str](), set[str]()
-        for area, needs, findings in CHECKS:
+        for area, needs, findings in checks_of(settings):
             for peer in needs:
                 yield from reaching.pop(peer, ())
             absent = [peer for peer in needs if not reached.answers(peer)]

@@ -29,16 +29,8 @@ def initialised(database: Database, kafka: KafkaBroker, pipeline_name: str, tmp_
     return stack
 
 
-OF_SETTINGS = ("programs", "registry")
-"""Areas that other tests are about."""
-
-
 def not_checked(stack: Stack, peer: str) -> list[str]:
-    return [
-        each.area
-        for each in stack.findings()
-        if each.text == f"not checked: {peer} does not answer" and each.area not in OF_SETTINGS
-    ]
+    return [each.area for each in stack.findings() if each.text == f"not checked: {peer} does not answer"]
 
 
 @pytest.mark.parametrize(
