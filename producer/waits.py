@@ -11,7 +11,7 @@ from typing import Protocol
 
 from walbridge.runtime.back_off import BackOff
 
-PATIENCE_S = 2.0
+PATIENCE_S = 1.0
 """How long a stop waits for the open batch when Kafka is slow. A batch that is given up comes again."""
 _SLICE_S = 0.1
 

@@ -21,7 +21,8 @@ from walbridge.schemas.topics import progress_topic
 
 LOOK_S = 2.0
 """Between two looks."""
-_END_S = 5.0
+END_S = 0.5
+"""How long an end waits for a look that goes on; the thread keeps no process alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class TableRequests:
 
     def __exit__(self, *exception: Any) -> None:
         self._is_over.set()
-        self._thread.join(_END_S)
+        self._thread.join(END_S)
 
     def take(self) -> RequestsRead | None:
         """What was read since the last time; None where nothing was.
