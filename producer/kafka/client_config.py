@@ -15,6 +15,8 @@ from walbridge.schemas.dsn import MASK
 from walbridge.schemas.errors import MEND_PROPERTY, OperatorError
 from walbridge.schemas.settings import Settings
 
+REQUEST_TIMEOUT_S = 10.0
+"""Time limit of a request to the brokers."""
 _RESERVED = {
     "acks",
     "allow.auto.create.topics",

@@ -8,22 +8,15 @@ so a difference stops the start.
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from concurrent.futures import Future
-from typing import Any
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import (
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka.admin import NewTopic
 
-from walbridge.producer.kafka.client_config import admin_client
-from walbridge.producer.kafka.topic_descriptions import AWAY, TopicDescriptions, not_described, visible_partition_count
-from walbridge.producer.kafka.topic_specs import SEGMENT, SIZE, TopicSpec, may_stay
+from walbridge.producer.kafka.client_config import REQUEST_TIMEOUT_S, admin_client
+from walbridge.producer.kafka.topic_descriptions import TopicDescriptions, visible_partition_count
+from walbridge.producer.kafka.topic_settings import TopicSettings
+from walbridge.producer.kafka.topic_specs import TopicSpec
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.errors import KafkaAway, KafkaRefuses, OperatorError
 from walbridge.schemas.settings import Settings
@@ -32,7 +25,6 @@ log = structlog.get_logger()
 
 CONTACT_TIMEOUT_S = 3.0
 """Time limit of the first request, which cannot be interrupted: the caller tries again."""
-REQUEST_TIMEOUT_S = 10.0
 _REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _MADE_AT_ONCE = 1_000
 """Topics, partitions and settings in one request: a controller refuses more than 10,000 records at once, and has as
@@ -60,9 +52,9 @@ class TopicAdmin:
     """
 
     def __init__(self, settings: Settings, *, alters: bool = True) -> None:
-        self._settings, self._alters = settings, alters
+        self._settings = settings
         self._admin = admin_client(settings, self._hear)
-        self._answers: dict[str, Future[Any]] = {}
+        self.settings_of_topics = TopicSettings(self._admin, settings.kafka.bootstrap_servers, alters=alters)
         self._heard: deque[KafkaError] = deque(maxlen=1)
 
     def partition_counts(self) -> dict[str, int]:
@@ -123,7 +115,7 @@ class TopicAdmin:
             OperatorError: one differs.
             RetryableError: no broker answers.
         """
-        self._check_config(list(specs))
+        self.settings_of_topics.ensure(list(specs))
 
     def ensure(self, specs: Iterable[TopicSpec]) -> dict[str, int]:
         """Create what is missing, check what is there; the partition count of each.
@@ -139,7 +131,7 @@ class TopicAdmin:
         present = [spec for name, spec in wanted.items() if name in existing]
         for fault in _partition_faults(present, existing):
             raise fault
-        self._check_config(present)
+        self.settings_of_topics.ensure(present)
         return {name: existing.get(name, spec.partition_count) for name, spec in wanted.items()}
 
     def _create(self, specs: list[TopicSpec]) -> None:
@@ -180,115 +172,7 @@ class TopicAdmin:
         """
         present = list(specs)
         yield from _partition_faults(present, self.partition_counts_of([spec.name for spec in present]))
-        yield from self._config_faults(present, {}, {})
-
-    def made_otherwise(self, specs: Iterable[TopicSpec]) -> Iterator[tuple[str, str]]:
-        """What of these topics is otherwise than they would be made today, and the command that mends it. No start
-        refuses it.
-
-        Raises:
-            OperatorError: they may not be read.
-            RetryableError: no broker answers.
-        """
-        present = list(specs)
-        answers = self._ask_settings([spec.name for spec in present])
-        for spec in present:
-            found = _answered(spec.name, answers)
-            for name, value in spec.made_with.items():
-                if name in found and found[name].value != value:
-                    yield f"topic {spec.name} has {name}={found[name].value}", self._by_hand(spec.name, name, value)
-
-    def _check_config(self, specs: list[TopicSpec]) -> None:
-        small: dict[str, str] = {}
-        slow: dict[str, str] = {}
-        for fault in self._config_faults(specs, small, slow):
-            raise fault
-        if small and self._alters:
-            self._allow_larger(small)
-        if slow and self._alters:
-            self._compact_sooner(slow)
-
-    def _config_faults(
-        self, specs: list[TopicSpec], small: dict[str, str], slow: dict[str, str]
-    ) -> Iterator[OperatorError]:
-        """``small`` is filled with topics that take too small records, and what they have to take; ``slow`` with those
-        whose segments are compacted too late, and how old these may get."""
-        answers = self._ask_settings([spec.name for spec in specs])
-        for spec in specs:
-            found = _answered(spec.name, answers)
-            for name, value in spec.config.items():
-                if name not in found or may_stay(name, found[name].value, value):
-                    continue
-                if name == SIZE:
-                    small[spec.name] = value
-                elif name == SEGMENT:
-                    slow[spec.name] = value
-                else:
-                    what = f"topic {spec.name} has {name}={found[name].value}, walbridge made it with {value}"
-                    yield OperatorError(what, remedy=f"{self._by_hand(spec.name, name, value)}; or mend [topics]")
-
-    def _ask_settings(self, names: Iterable[str]) -> dict[str, Future[Any]]:
-        asked = [ConfigResource(ResourceType.TOPIC, name) for name in names if name not in self._answers]
-        if not asked:
-            return self._answers
-        futures = self._admin.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S)
-        answers = self._answers | {resource.name: future for resource, future in futures.items()}
-        self._answers = {} if self._alters else answers  # brokers take long for the settings of hundreds
-        return answers
-
-    def _by_hand(self, topic: str, name: str, value: str) -> str:
-        servers = self._settings.kafka.bootstrap_servers
-        return f"kafka-configs.sh --alter --bootstrap-server {servers} --topic {topic} --add-config {name}={value}"
-
-    def _allow_larger(self, topics: Mapping[str, str]) -> None:
-        """``row_bytes_max`` was raised since these were made: by topic, what it has to take by now."""
-        for topic, value, reason in self._altered(SIZE, topics):
-            if reason is not None:
-                if reason.retriable() or reason.code() in AWAY:
-                    raise KafkaAway(f"topic {topic} could not be altered: {reason.str()}") from None
-                raise OperatorError(
-                    f"topic {topic} takes smaller records than [producer] row_bytes_max needs, and {SIZE} could not "
-                    f"be raised: {reason.str()}",
-                    remedy=f"{self._by_hand(topic, SIZE, value)}; or lower [producer] row_bytes_max",
-                ) from None
-            log.info("topic takes larger records from here on", topic=topic, bytes=value)
-
-    def _compact_sooner(self, topics: Mapping[str, str]) -> None:
-        """Nothing stops where that is not allowed: only what ended long ago may be forgotten."""
-        for topic, value, reason in self._altered(SEGMENT, topics):
-            if reason is None:
-                log.info("topic is compacted sooner from here on", topic=topic, segment_ms=value)
-            else:
-                remedy = self._by_hand(topic, SEGMENT, value)
-                log.warning("topic is compacted late", topic=topic, why=reason.str(), remedy=remedy)
-
-    def _altered(self, name: str, topics: Mapping[str, str]) -> Iterator[tuple[str, str, KafkaError | None]]:
-        """Topic, value, and why it could not be set."""
-        operation = AlterConfigOpType.SET
-        wanted = [
-            ConfigResource(
-                ResourceType.TOPIC,
-                topic,
-                incremental_configs=[ConfigEntry(name, value, incremental_operation=operation)],
-            )
-            for topic, value in topics.items()
-        ]
-        futures = self._admin.incremental_alter_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
-        for resource, future in futures.items():
-            try:
-                future.result()
-            except KafkaException as error:
-                yield resource.name, topics[resource.name], error.args[0]
-            else:
-                yield resource.name, topics[resource.name], None
-
-
-def _answered(topic: str, answers: Mapping[str, Future[Any]]) -> Any:
-    """The settings of a topic."""
-    try:
-        return answers[topic].result()
-    except KafkaException as error:
-        raise not_described(f"settings of topic {topic} cannot be read", error.args[0]) from None
+        yield from self.settings_of_topics.faults(present)
 
 
 def _partition_faults(specs: Iterable[TopicSpec], counts: Mapping[str, int]) -> Iterator[OperatorError]:

@@ -165,7 +165,7 @@ FOLLOWED: dict[str, str] = {
     "producer/guards/start.py:refuse_foreign_slot": (
         "tests/faults/refusals/test_refusals_postgres.py::test_slot_without_progress_of_ours_is_refused"
     ),
-    "producer/kafka/topics.py:_config_faults": (
+    "producer/kafka/topic_settings.py:_faults": (
         "tests/walbridge/check/test_pipeline_states.py::"
         "test_healthy_pipeline_has_no_errors_and_a_topic_that_was_changed_is_put_back_by_the_command"
     ),

@@ -16,7 +16,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/end_to_end/security/test_rights_of_the_producer.py::"
     "test_each_right_that_is_missing_in_kafka_is_named_and_granting_it_mends_the_start": (
-        "producer/kafka/topics.py:_allow_larger",
+        "producer/kafka/topic_settings.py:_allow_larger",
         "walbridge/tables/request.py:_refusal",
     ),
     "tests/end_to_end/security/test_rights_of_the_job.py::"

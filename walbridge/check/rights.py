@@ -15,9 +15,9 @@ from pydantic import SecretStr
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
 from walbridge.check.java_login import OtherLogin, login_of
 from walbridge.producer.errors.topics import may_not_write
-from walbridge.producer.kafka.client_config import admin_client, client_config, refusing_properties
+from walbridge.producer.kafka.client_config import REQUEST_TIMEOUT_S, admin_client, client_config, refusing_properties
 from walbridge.producer.kafka.topic_specs import control_topics, data_topic_spec
-from walbridge.producer.kafka.topics import REQUEST_TIMEOUT_S, TopicAdmin, new_topic
+from walbridge.producer.kafka.topics import TopicAdmin, new_topic
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import KafkaRefuses, OperatorError
 from walbridge.schemas.properties import flatten

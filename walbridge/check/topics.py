@@ -12,9 +12,9 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 
 from walbridge.check.finding import Finding, Severity, advice, error, ok, refused, warning
 from walbridge.producer.errors.topics import topic_gone
-from walbridge.producer.kafka.client_config import admin_client
+from walbridge.producer.kafka.client_config import REQUEST_TIMEOUT_S, admin_client
 from walbridge.producer.kafka.topic_specs import TopicSpec, control_topics, data_topic_spec, status_topic_spec
-from walbridge.producer.kafka.topics import REQUEST_TIMEOUT_S, TopicAdmin, new_topic
+from walbridge.producer.kafka.topics import TopicAdmin, new_topic
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.progress_record import COMPACTED_OPTION, Progress
@@ -195,7 +195,7 @@ def _status_findings(settings: Settings, admin: TopicAdmin, counts: Mapping[str,
 def _clock_findings(settings: Settings, admin: TopicAdmin, counts: Mapping[str, int]) -> Iterator[Finding]:
     """Topics that were made before walbridge asked for the broker's clock: no start refuses them."""
     specs = [spec for spec in (*control_topics(settings), status_topic_spec(settings)) if spec.name in counts]
-    for what, command in admin.made_otherwise(specs):
+    for what, command in admin.settings_of_topics.made_otherwise(specs):
         yield advice(
             TOPICS,
             f"{what}: while the clock of the producer is more than an hour ahead of the broker's, nothing is published",

@@ -12,8 +12,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from walbridge.check.finding import LAKE, Finding, refused, warning
 from walbridge.check.lake import is_of_another_copy, newest_two
-from walbridge.producer.kafka.client_config import admin_client
-from walbridge.producer.kafka.topics import REQUEST_TIMEOUT_S
+from walbridge.producer.kafka.client_config import REQUEST_TIMEOUT_S, admin_client
 from walbridge.schemas.control.cut import Cut, PartitionId
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import RelationRecord
