@@ -6,12 +6,15 @@ In: the state after the newest plan. Out: the state after more rows of ``_cuts``
 - a table whose large copy was written beside the plans (``plan/ended_copies.py``) up to that LSN becomes current. No
   reader has seen it before that row (I8). If its copy cannot be written, the table is in trouble.
 
-A copy in work is remembered nowhere: a job that was killed begins it again from what ``_cuts`` has.
+A copy in work is remembered nowhere: a job that was killed begins it again from what ``_cuts`` has, and first deletes
+what was written aside.
 """
 
 import threading
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
+from itertools import count
 
 import structlog
 
@@ -19,7 +22,7 @@ from walbridge.runtime.kill_points import kill_point
 from walbridge.runtime.logs import progress_interval_s
 from walbridge.schemas.errors import RetryableError, TableError
 from walbridge.schemas.position import format_lsn
-from walbridge.spark_consumer.apply.copy_builds import CopyBuild, CopyBuilds
+from walbridge.spark_consumer.apply.copies.copy_builds import CopyBuild, CopyBuilds
 from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
@@ -31,13 +34,16 @@ from walbridge.spark_consumer.plan.ended_copies import (
     continues,
     copy_of,
     ended_copies,
+    is_aside,
     plan_of_copy,
+    plan_of_entry,
     plan_of_later_changes,
 )
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.next_entries import Relations
 from walbridge.spark_consumer.plan.plan import Plan
+from walbridge.spark_consumer.plan.table_head import TableHead
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 CATCH_UP_ROWS_MAX = 20_000
@@ -50,6 +56,8 @@ STUCK_S = 600.0
 """A copy without progress for so long, of itself or of any Spark job, hangs in storage that does not answer."""
 
 log = structlog.get_logger()
+
+_numbers = count(1)
 
 ReportTroubles = Callable[[Collection[TableTrouble], CutRow, Plan, Relations], None]
 """Tells the operator of tables in trouble, before the row that says it is appended."""
@@ -72,9 +80,13 @@ class BetweenPlans:
         self._manifest, self._maintenance, self._metadata, self._metrics = manifest, maintenance, metadata, metrics
         self._unpublished, self._builds, self._report_troubles = unpublished, builds, report_troubles
         self._logged_s = 0.0
+        self._is_begun = False
 
     def step(self, state: LakeState) -> LakeState:
         """Do what is due, without waiting for a copy in work; returns the state after it."""
+        if not self._is_begun:
+            self._maintenance.delete_aside()
+            self._is_begun = True
         return self._with_copies(self._without_dropped(state))
 
     def finish(self, state: LakeState, stop: threading.Event) -> LakeState:
@@ -87,7 +99,7 @@ class BetweenPlans:
         return state
 
     def cancel_conflicting_copy(self, plan: Plan) -> None:
-        """Return when no copy is being written to a table of the plan, or into the folder of one.
+        """Return when no copy is being written into the folder of a table of the plan.
 
         Raises:
             RetryableError: the copy does not end in time.
@@ -96,7 +108,7 @@ class BetweenPlans:
         if build is None:
             return
         ids, paths = {table.relation_id for table in plan.tables}, {table.path for table in plan.tables}
-        is_in_conflict = build.relation_id in ids or build.path in paths
+        is_in_conflict = (build.relation_id in ids and not build.is_aside) or build.path in paths
         if is_in_conflict and not _cancel_and_wait(build):
             raise RetryableError(f"the copy that is written in {build.path} does not end, and a plan needs the folder")
 
@@ -149,7 +161,7 @@ class BetweenPlans:
         waiting = ended_copies(state)
         if not waiting or state.epoch is None:
             return
-        plan = plan_of_copy(state, waiting[0], self._metadata.end_offset())
+        plan = plan_of_copy(state, waiting[0], self._metadata.end_offset(), next(_numbers))
         log.info(
             "a table is copied: what came of it is written beside the plans",
             table=state.entries[waiting[0]].qualified_name,
@@ -170,7 +182,9 @@ class BetweenPlans:
     def _after_build(self, build: CopyBuild, state: LakeState) -> LakeState:
         if build.is_cancelled:
             log.info("what was written of a copy is void", folder=build.path)
-            if all(entry.path != build.path for entry in state.entries.values()):
+            if build.is_aside:
+                self._maintenance.delete_aside(build.path)
+            elif all(entry.path != build.path for entry in state.entries.values()):
                 self._maintenance.delete_unseen(build.path)
             return state
         if isinstance(build.error, TableError):
@@ -178,17 +192,29 @@ class BetweenPlans:
         if build.error is not None:
             raise build.error
         assert build.head is not None
-        rest = plan_of_later_changes(state, Written(build.head, build.copy), self._metadata.end_offset())
+        written = Written(build.head, build.copy)
+        rest = plan_of_later_changes(state, written, self._metadata.end_offset())
         # Only while they grow fewer: changes that come faster than they are written are applied while plans wait.
         if rest is not None and CATCH_UP_ROWS_MAX < rest.rows < build.plan.rows:
             self._begin(rest, state)
             return state
-        relations = self._metadata.relations(rest or build.plan)
         try:
-            head = build.head if rest is None else self._builds.write_now(rest, relations)
+            head = self._caught_up(written, state)
         except TableError as error:
             return self._in_trouble(build, error, state)
-        row = state.row_with_copy(head, relations)
+        return self._named(build, head, state)
+
+    def _caught_up(self, written: Written, state: LakeState) -> TableHead:
+        """The table's head, once it has its folder and holds what came since it was written. All plans wait."""
+        if is_aside(written.head.path):
+            entry = plan_of_entry(state, written, self._metadata.end_offset())
+            written = replace(written, head=self._builds.enter(written.head, entry))
+        rest = plan_of_later_changes(state, written, self._metadata.end_offset())
+        return written.head if rest is None else self._builds.write_now(rest, self._metadata.relations(rest))
+
+    def _named(self, build: CopyBuild, head: TableHead, state: LakeState) -> LakeState:
+        """The state after the row that names the table with its copy."""
+        row = state.row_with_copy(head, self._metadata.relations(build.plan))
         kill_point("build:before-named")
         after = self._appended(state, row)
         kill_point("build:named")
@@ -199,6 +225,8 @@ class BetweenPlans:
             since_lsn=format_lsn(state.end_lsn),
             seconds=round(time.monotonic() - build.begun_s),
         )
+        if build.is_aside:
+            self._maintenance.delete_aside(build.path)
         self._maintenance.after_plan([head.path])
         return after
 
@@ -208,7 +236,9 @@ class BetweenPlans:
         relations = self._metadata.relations(build.plan)
         row = state.row_with_trouble(trouble, relations)
         self._report_troubles([trouble], row, build.plan, relations)
-        self._maintenance.stop_visiting(table.path)
+        self._maintenance.stop_visiting(state.entries[table.relation_id].path)
+        if build.is_aside and build.has_ended():
+            self._maintenance.delete_aside(build.path)
         return self._appended(state, row)
 
     def _appended(self, state: LakeState, row: CutRow) -> LakeState:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import structlog
 from pyspark.sql import SparkSession
@@ -24,7 +25,8 @@ from walbridge.schemas.position import format_lsn
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.apply.appliers import LOCAL
 from walbridge.spark_consumer.apply.apply import apply_table
-from walbridge.spark_consumer.apply.copy_builds import CopyBuilds
+from walbridge.spark_consumer.apply.copies.copy_builds import CopyBuilds
+from walbridge.spark_consumer.apply.copies.copy_entry import enter_copy
 from walbridge.spark_consumer.apply.job_lake import job_lake
 from walbridge.spark_consumer.between_plans import BetweenPlans
 from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance
@@ -38,6 +40,7 @@ from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.kafka.unpublished_tables import UnpublishedTables
 from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.pace import Pace
+from walbridge.spark_consumer.plan.ended_copies import is_aside
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.missing_schemas import without_missing_schemas
@@ -74,7 +77,7 @@ class PlanRunner:
         self.manifest = Manifest(lake.path, settings.name, lake.storage_options, settings.formerly)
         purge = Purge(spark) if lake.appliers.setting != LOCAL else None
         self._maintenance = Maintenance(lake.path, self.manifest, settings, purge=purge)
-        builds = CopyBuilds(spark, kafka, open_log, self._apply_table)
+        builds = CopyBuilds(spark, kafka, open_log, self._apply_table, partial(enter_copy, lake))
         self._between = BetweenPlans(
             self.manifest,
             self._maintenance,
@@ -223,7 +226,11 @@ class PlanRunner:
             return heads, [each for each in results if isinstance(each, TableTrouble)]
 
     def _apply_table(self, records: TableRecords, relations: Relations, table: TablePlan, plan: Plan) -> TableHead:
-        return apply_table(self._lake, records, relations, table, plan)
+        lake = self._lake
+        if is_aside(table.path):
+            # Its files are to become the table's, by a commit that could not say which of their rows are marked.
+            lake = replace(lake, appliers=replace(lake.appliers, marks_rows=False))
+        return apply_table(lake, records, relations, table, plan)
 
 
 def _is_archive(relations: Relations, trouble: TableTrouble) -> bool:

@@ -52,11 +52,13 @@ class Appliers:
         setting: ``[lake] applier``.
         spark: None where there is delta-rs alone.
         on_cluster: executors are other processes than the driver's, as a rule on other machines.
+        marks_rows: merges by Spark, which mark rows as deleted beside their files, are allowed.
     """
 
     setting: str = LOCAL
     spark: SparkSession | None = None
     on_cluster: bool = False
+    marks_rows: bool = True
     _last_engine: dict[str, str] = field(default_factory=dict)
     _logged: set[str] = field(default_factory=set)
 
@@ -124,7 +126,7 @@ class Appliers:
         return merge_by_spark(spark, table, make(SPARK), held, commit)
 
     def _choose_engine(self, table: LakeTable, rows: Spool, bounds: KeyBounds) -> str:
-        if self.spark is None or self.setting == LOCAL or not rows.is_in_memory:
+        if self.spark is None or self.setting == LOCAL or not (self.marks_rows and rows.is_in_memory):
             return LOCAL
         files, rewritten = rewritten_bytes(table, rows.rows, bounds)
         engine = self.setting

@@ -12,7 +12,6 @@ A crash leaves the table between two commits, and the next call goes on from the
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from walbridge.runtime.kill_points import kill_point
@@ -24,23 +23,16 @@ from walbridge.spark_consumer.apply.existence import Existence, refuse_other_mat
 from walbridge.spark_consumer.apply.head import is_untouched, segments_done
 from walbridge.spark_consumer.apply.job_lake import JobLake
 from walbridge.spark_consumer.apply.reshape import reshape
+from walbridge.spark_consumer.apply.table_folder import ATTEMPTS_MAX, TableFolder
 from walbridge.spark_consumer.delta.commit import CREATE, RESTORE, SHAPE, Commit
 from walbridge.spark_consumer.delta.shared_files import with_lost_files_marked
 from walbridge.spark_consumer.delta.table import LakeTable
-from walbridge.spark_consumer.delta.table_faults import (
-    ConcurrentCommit,
-    DamagedTable,
-    NotShared,
-    VersionGone,
-    is_lost_file,
-)
-from walbridge.spark_consumer.errors import FIND_THE_WRITER, table_lost
+from walbridge.spark_consumer.delta.table_faults import ConcurrentCommit, NotShared, VersionGone, is_lost_file
+from walbridge.spark_consumer.errors import FIND_THE_WRITER
 from walbridge.spark_consumer.fold.shape import TableShape
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
-from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead, TablePlan
-from walbridge.spark_consumer.plan.table_trouble import new_folder
+from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
 
-ATTEMPTS_MAX = 3
 HISTORY_PER_SEGMENT = 8
 """How many commits to look back on a new table. A shape that describes many columns makes more; the newest decide."""
 
@@ -63,7 +55,7 @@ def apply_table(
             table that was removed, damaged or rolled back, a type change that needs a copy.
         OperatorError: executors that are to write do not share the lake's folder.
     """
-    application = Application(lake, records, relations, table_plan, plan)
+    application = Application(lake, table_plan, plan, records, relations)
     for _ in range(ATTEMPTS_MAX):
         try:
             return application.apply()
@@ -77,43 +69,25 @@ def apply_table(
             if is_lost_file(error):
                 raise TableError(f"the lake's table {application.path} has lost files, or they are damaged") from error
             raise
-    raise TableError(
-        f"another program keeps committing to the lake's table {application.path}",
-        first="stop that program: nobody but this job may write to the lake's tables",
-    )
+    raise application.written_by_others()
 
 
 @dataclass(frozen=True)
-class Application:
+class Application(TableFolder):
     """One plan on one table."""
 
-    lake: JobLake
     records: TableRecords
     relations: Mapping[str, RelationRecord]
-    table_plan: TablePlan
-    plan: Plan
-
-    @property
-    def path(self) -> str:
-        return self.table_plan.path
-
-    @property
-    def commit(self) -> Commit:
-        """What every commit of this plan on this table says of itself."""
-        app_id = f"{self.lake.pipeline}/{self.plan.epoch}/{self.table_plan.relation_id}"
-        # Not the number alone: a plan up to the same cut has other records, in other segments.
-        of_cut = f"copy-{self.plan.to_cut}" if self.table_plan.beside else str(self.plan.to_cut)
-        return Commit(plan=f"{app_id}/{of_cut}", app_id=app_id)
 
     def apply(self) -> TableHead:
         """Apply the segments that are not done yet."""
         self._refuse_unknown_schemas()
-        path, table = self._opened()
+        path, table = self.opened()
         done, existence = 0, Existence.UNKNOWN
         if table is not None:
             done, existence = self._settle(table)
-        elif self._needed_base is not None:
-            raise self._lost("is gone")
+        elif self.needed_base is not None:
+            raise self.lost("is gone")
         for segment in self.table_plan.segments[done:]:
             shape = TableShape(self._relation(segment.schema_id))
             commit = replace(self.commit, segment=segment.index, txn_version=self.plan.txn_version(segment.index))
@@ -130,51 +104,20 @@ class Application:
             write_changes(table, self.records, shape, segment, commit, existence, self.lake.appliers)
             kill_point("apply:segment-applied")
         assert table is not None
-        return self._head(path, table)
+        return self.head(path, table)
 
     def put_back(self) -> None:
         """Put the table back to its base, if a commit of this plan names files that are missing."""
-        _, table = self._opened()
+        _, table = self.opened()
         if table is not None:
             self._settle(table)
-
-    def _opened(self) -> tuple[str, LakeTable | None]:
-        """The table's folder, and the table if it is there.
-
-        Rows of ``_cuts`` may name versions of the table in its folder. A copy must not begin such versions anew there,
-        since those rows would then name a state of another LSN (I8). So if the table is gone, damaged or rolled back,
-        or another program set a constraint on it, the copy gets a new folder.
-        """
-        base, path = self.table_plan.base, self.path
-        if self._needed_base is not None:
-            return path, self._open(path)
-        with suppress(TableError):
-            table = self._open(path)
-            is_as_published = base is None or (table is not None and table.version >= base.version)
-            if is_as_published and not (table is not None and table.constraints):
-                return path, table
-        path = new_folder(path, self.table_plan.relation_id, self.plan.to_cut)
-        return path, self._open(path)
-
-    def _open(self, path: str) -> LakeTable | None:
-        try:
-            return LakeTable.open(self.lake.uri(path), self.lake.storage_options)
-        except DamagedTable as error:
-            raise self._lost(f"cannot be opened: {error.how}") from error
-
-    @property
-    def _needed_base(self) -> TableHead | None:
-        """The base that must be in the lake; None where a copy replaces the table, which needs nothing of it."""
-        base = self.table_plan.base
-        is_copied = self.table_plan.swapped is not None or (base is not None and base.state == SUPERSEDED)
-        return None if is_copied else base
 
     def _settle(self, table: LakeTable) -> tuple[int, Existence]:
         """Put the table back to its base if another program changed it. Returns how many segments are done, and how far
         operations are relied on."""
-        base = self._needed_base
+        base = self.needed_base
         if base is not None and table.version < base.version:
-            raise self._lost(f"is at version {table.version}, before version {base.version} that was published")
+            raise self.lost(f"is at version {table.version}, before version {base.version} that was published")
         segments = self.table_plan.segments
         # Without a base every commit of the table may be this plan's own.
         newest = HISTORY_PER_SEGMENT * (len(segments) + 1) if base is None else table.version - base.version
@@ -182,13 +125,15 @@ class Application:
         commits = with_lost_files_marked(table.uri, table.commits(newest))
         done = segments_done(commits, self.commit.plan or "", first_empties=empties)
         # An overwrite cannot bring a row twice, and a plan that is done adds none.
-        if base is not None and not empties and (done or 0) < len(segments):
+        # Of what is written beside the plans, this job has just made the base; plans up to the same cut may have been
+        # there before, in a table that was fed.
+        if base is not None and not empties and not self.table_plan.beside and (done or 0) < len(segments):
             self._refuse_newer_base(table, base.version)
         if done is None and base is not None:
             try:
                 table.restore(base.version, replace(self.commit, step=RESTORE))
             except VersionGone:
-                raise self._lost(f"cannot go back to version {base.version}: its files are gone") from None
+                raise self.lost(f"cannot go back to version {base.version}: its files are gone") from None
         return done or 0, self._existence(commits)
 
     def _existence(self, commits: Sequence[Commit]) -> Existence:
@@ -219,9 +164,9 @@ class Application:
         try:
             at_base = table.transaction_version_at(base, app_id)
         except VersionGone:
-            raise self._lost(f"has lost its version {base}, which the lake's newest row names") from None
+            raise self.lost(f"has lost its version {base}, which the lake's newest row names") from None
         if at_base is not None and at_base >= first:
-            raise self._lost(
+            raise self.lost(
                 f"at version {base} holds transaction {at_base} already, and cut {self.plan.to_cut} would be "
                 "applied twice: newer code or another program wrote to this lake"
             )
@@ -264,20 +209,4 @@ class Application:
         return TableError(
             f"topic {self.table_plan.topic} needs schema {an_id}, which the metadata topic does not hold",
             first="compare the pipeline's name and brokers of both programs; newer code may have written it",
-        )
-
-    def _lost(self, how: str) -> TableError:
-        return table_lost(self.path, how)
-
-    def _head(self, path: str, table: LakeTable) -> TableHead:
-        plan = self.table_plan
-        same_state = plan.base is not None and plan.base.state == plan.state
-        return TableHead(
-            relation_id=plan.relation_id,
-            topic=plan.topic,
-            path=path,
-            version=table.version,
-            schema_id=plan.segments[-1].schema_id,
-            state=plan.state,
-            since=plan.base.since if plan.base is not None and same_state else self.plan.end_lsn,
         )

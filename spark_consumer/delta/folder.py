@@ -33,6 +33,20 @@ def put_object(lake: str, path: str, content: bytes, storage_options: dict[str, 
     stream.close()
 
 
+def move_file(lake: str, path: str, target: str, storage_options: dict[str, str]) -> None:
+    """Move a file of the lake to another path in it. On a file system it is never in both places, nor in none.
+
+    Raises:
+        FileNotFoundError: it is not there.
+        DeltaError, OSError: it cannot be moved.
+    """
+    folder = local_folder(lake)
+    if folder is None:
+        DeltaStorageHandler(lake, storage_options or None).move(path, target)
+    else:
+        (folder / path).rename(folder / target)
+
+
 def delete_folder(lake: str, path: str, storage_options: dict[str, str]) -> None:
     """Delete a folder of the lake, which may be gone already.
 

@@ -243,7 +243,7 @@ class LakeTable:
         except (DeltaError, OSError, DamagedTable) as error:
             raise self._gone(version, error) from error
         # The handle keeps the schema it was loaded with: load again.
-        self._reload()
+        self.reload()
 
     @property
     def writes_vectors(self) -> bool:
@@ -276,7 +276,7 @@ class LakeTable:
             ConcurrentCommit: somebody else committed meanwhile.
         """
         before = self.version
-        self._reload()
+        self.reload()
         if self.version == before:
             return
         newest = self.commits(1)[-1]
@@ -294,5 +294,6 @@ class LakeTable:
         """One row a file: ``size_bytes``, ``num_records``, and ``min.<column>``, ``max.<column>`` where they exist."""
         return pa.table(self._delta.get_add_actions(flatten=True))
 
-    def _reload(self) -> None:
+    def reload(self) -> None:
+        """Move the handle to the newest version."""
         self._delta = DeltaTable(self.uri, storage_options=self._storage_options or None)

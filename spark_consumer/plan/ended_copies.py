@@ -7,6 +7,10 @@ copy so that its table equals the source at the lake's LSN. Pure.
                                └─ every later plan adds the ranges and shapes of the table to its ``copy_from``
     written up to W ──▶ what came behind W is written on it ──▶ a row of the same LSN names it: current
 
+A table that is current when its copy ends is **fed**: plans go on to write to its folder, and readers have its rows.
+Its copy is written **aside**, in a folder that no row names, and enters the table's folder before what came behind W is
+applied (``apply/copies/copy_entry.py``).
+
 Which records belong where, and why the table is right in the end (I8):
 
 - **All records of the table since its ``copy_begin`` belong to the copy**: copied rows, and changes of the table,
@@ -18,7 +22,11 @@ Which records belong where, and why the table is right in the end (I8):
   and no record of one cut is in another. There are no copied rows among them, since the copy had ended before W. So
   they are changes of a table that equals the source at W, and are applied as those of any current table, with the
   shapes that the copy has got since.
-- **Nothing else writes to the table meanwhile.** It is not current, so no plan writes to it before a row names it.
+- **Nothing else writes where the copy is written.** Either its table is not current, so that no plan writes to it
+  before a row names it. Or the copy is aside. Then plans apply to the table what they add to the copy, so that both
+  equal the source at each published cut, and at which of them one takes the other's place makes no difference.
+- **A copy that is aside enters between two plans**, and a row of the lake's LSN names what the table has become. If the
+  job is killed before that row, the table's next plan finds commits that are none of its own, and takes them back.
 - **What was written is void if the copy is not the same any more**: it began anew after a TRUNCATE or a new
   ``copy_begin``, the table was dropped, or it is in trouble. Then ``continues`` is false. No row of ``_cuts`` has named
   what was written, so nobody has seen it.
@@ -28,7 +36,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from walbridge.schemas.control.cut import PartitionId, PartitionRange
+from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT
 from walbridge.spark_consumer.plan.lake_state import LakeState
+from walbridge.spark_consumer.plan.manifest_row import TableEntry
 from walbridge.spark_consumer.plan.pending_copy import PendingCopy
 from walbridge.spark_consumer.plan.plan import Plan, TablePlan
 from walbridge.spark_consumer.plan.segments.segment import Segment
@@ -37,6 +47,8 @@ from walbridge.spark_consumer.plan.table_head import TableHead
 
 DEFERRED_RECORDS_MIN = 200_000
 """A copy with at least this many records is deferred. A plan folds fewer of them in some ten seconds of two cores."""
+ASIDE = "_copies"
+"""The folder of the lake below which copies of fed tables are written. No schema's folder has a name like it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +64,16 @@ def ended_copies(state: LakeState) -> list[int]:
     ended = {key: entry.copy_from for key, entry in state.entries.items() if entry.copy_from is not None}
     records = {key: copy.records for key, copy in ended.items() if copy.has_ended}
     return sorted(records, key=lambda key: (records[key], key))
+
+
+def is_fed(entry: TableEntry) -> bool:
+    """Whether plans write to the table while a copy of it goes on."""
+    return entry.version is not None and entry.state in (CURRENT, ARCHIVE)
+
+
+def is_aside(path: str) -> bool:
+    """Whether a folder is one of those in which copies of fed tables are written."""
+    return path.startswith(f"{ASIDE}/")
 
 
 def copy_of(state: LakeState, relation_id: int) -> PendingCopy | None:
@@ -74,18 +96,33 @@ def continues(now: PendingCopy | None, written: PendingCopy) -> bool:
     )
 
 
-def plan_of_copy(state: LakeState, relation_id: int, metadata_end_offset: int) -> Plan:
-    """The plan that writes all of an ended copy into an empty table, up to the lake's cut."""
+def plan_of_copy(state: LakeState, relation_id: int, metadata_end_offset: int, number: int = 0) -> Plan:
+    """The plan that writes all of an ended copy into an empty table, up to the lake's cut.
+
+    Args:
+        number: another one each time in one process. Spark remembers the log of a folder that it has written to.
+    """
     entry = state.entries[relation_id]
     copy = entry.copy_from
     assert copy is not None
     walk = TableWalk(None, copy.ended() if copy.shapes_at_end is None else copy)
     walk.end()
     ranges = {(part.topic, part.partition): part for part in copy.ranges()}
-    table = TablePlan(
-        relation_id, copy.topic, entry.head, tuple(walk.segments), "current", copy, entry.path, beside=True
-    )
+    base, path = entry.head, entry.path
+    if is_fed(entry):
+        base, path = None, f"{ASIDE}/{relation_id}-{state.to_cut}-{number}"
+    table = TablePlan(relation_id, copy.topic, base, tuple(walk.segments), "current", copy, path, beside=True)
     return _plan(state, table, ranges, metadata_end_offset)
+
+
+def plan_of_entry(state: LakeState, written: Written, metadata_end_offset: int) -> Plan:
+    """The plan by which a copy that was written aside replaces what its table holds. It reads no records."""
+    relation_id, schema_id = written.head.relation_id, written.head.schema_id
+    entry, segment = state.entries[relation_id], Segment(0, schema_id, None, None, empties=True)
+    table = TablePlan(
+        relation_id, written.copy.topic, entry.head, (segment,), "current", written.copy, entry.path, beside=True
+    )
+    return _plan(state, table, {}, metadata_end_offset)
 
 
 def plan_of_later_changes(state: LakeState, written: Written, metadata_end_offset: int) -> Plan | None:

@@ -108,6 +108,8 @@ BY_EXECUTORS = ("apply:table-emptied", "apply:segment-applied")
 """Deaths around the commit of executors."""
 WRITTEN_BESIDE = ("build:written", "build:before-named", "build:named")
 """Deaths around a copy that is written beside the plans: before the last of them the next start writes it again."""
+ENTERS = ("build:written", "build:moved", "build:emptied", "build:entered", "build:before-named", "build:named")
+"""The same of a table that is fed meanwhile, whose copy has to get into its folder."""
 JOB_NEW_TABLE = ("apply:before-create", "apply:table-created")
 JOB_PROCESS = ("job:plan-open", "apply:segment-applied", "job:before-publish", "job:published")
 """Where the whole process dies: a start of its JVM takes longer than all else."""

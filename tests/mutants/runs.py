@@ -8,6 +8,7 @@ import pytest
 
 from tests.spark_consumer import two_tables
 from tests.spark_consumer.delta.maintenance import test_maintenance
+from tests.spark_consumer.in_memory.test_fed_tables_copied_again import Fed
 from tests.spark_consumer.memory_pipeline import job_over
 from tests.spark_consumer.memory_topics import MemoryTopics
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
@@ -62,6 +63,16 @@ def over_topics(test: Callable[..., object], *args: object) -> Test:
         pipeline = two_tables.begun()
         with TemporaryDirectory() as folder, job_over(pipeline, Path(folder) / "lake") as run_job:
             test(pipeline, run_job, Path(folder) / "lake", *args)
+
+    return run
+
+
+def in_fed_lake(test: Callable[[Fed], object]) -> Test:
+    """The test in a lake with a table that is fed."""
+
+    def run() -> None:
+        with TemporaryDirectory() as folder:
+            test(Fed(Path(folder) / "lake"))
 
     return run
 

@@ -25,6 +25,7 @@ from tests.spark_consumer.in_memory import test_table_trouble
 from walbridge.spark_consumer.apply import changes, equal_rows, existence, head, merge, reshape, unknown_values
 from walbridge.spark_consumer.apply.apply import Application
 from walbridge.spark_consumer.apply.changes import SegmentChanges
+from walbridge.spark_consumer.apply.table_folder import TableFolder
 from walbridge.spark_consumer.delta import statistics
 from walbridge.spark_consumer.delta.commit import newest_commits
 from walbridge.spark_consumer.delta.table import LakeTable
@@ -81,7 +82,7 @@ NOTICED = {
         patched_in_lake(test_existence.test_a_job_killed_before_it_could_compare_compares_when_it_goes_on),
     ),
     "a new table has the versions of the one that is gone": Noticed(
-        Mutant(Application._opened, "table is not None and table.version >= base.version", "True"),
+        Mutant(TableFolder.opened, "table is not None and table.version >= base.version", "True"),
         over_topics(test_table_trouble.test_versions_that_rows_of_cuts_name_are_never_those_of_a_new_table, "gone"),
     ),
     "a numeric loses digits behind its point": Noticed(
@@ -209,7 +210,7 @@ NOTICED = {
         in_lake(test_apply_without_spark.test_records_of_a_schema_that_has_no_segment_stop_the_plan),
     ),
     "a table that is gone is begun anew with the changes alone": Noticed(
-        Mutant(Application.apply, "elif self._needed_base is not None:", "elif False:"),
+        Mutant(Application.apply, "elif self.needed_base is not None:", "elif False:"),
         in_lake(test_apply_without_spark.test_table_that_was_rolled_back_or_is_gone_stops_the_plan),
     ),
     "a transaction that a restore undid counts": Noticed(

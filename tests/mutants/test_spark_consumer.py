@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.mutants.mutant import Mutant, Noticed
-from tests.mutants.runs import in_lake, over_metadata, over_topics, patched, tidied
+from tests.mutants.runs import in_fed_lake, in_lake, over_metadata, over_topics, patched, tidied
 from tests.spark_consumer import two_tables
 from tests.spark_consumer.apply import test_existence
 from tests.spark_consumer.delta.maintenance import test_maintenance, test_unnamed_files
 from tests.spark_consumer.delta.manifest import test_manifest_reader
-from tests.spark_consumer.in_memory import test_job_in_memory, test_unfit_records
+from tests.spark_consumer.in_memory import test_fed_tables_copied_again, test_job_in_memory, test_unfit_records
 from tests.spark_consumer.kafka import test_counted_records, test_cuts_source, test_kafka_log, test_metadata_topic
 from tests.spark_consumer.plan import (
     test_cut_faults,
@@ -23,11 +23,12 @@ from tests.spark_consumer.plan import (
     test_lake_state,
     test_plan_limits,
 )
-from tests.spark_consumer.plan.cuts import HEAD
 from tests.spark_consumer.plan.segments import test_table_walk
 from walbridge.schemas.control import cut
 from walbridge.spark_consumer import resumption
 from walbridge.spark_consumer.apply import job_lake
+from walbridge.spark_consumer.apply.table_folder import TableFolder
+from walbridge.spark_consumer.between_plans import BetweenPlans
 from walbridge.spark_consumer.delta.maintenance import unnamed_files
 from walbridge.spark_consumer.delta.maintenance.old_files import OldFiles
 from walbridge.spark_consumer.delta.manifest import manifest_reader
@@ -182,9 +183,25 @@ NOTICED = {
         Mutant(Job._apply_new, "self._state.next_offset", "0"),
         over_topics(test_job_in_memory.test_a_stream_that_begins_anew_brings_nothing_twice),
     ),
-    "a table that is current is left with its copy": Noticed(
-        Mutant(TableWalk._is_deferred, 'self.state != "current" and ', ""),
-        partial(test_ended_copies.test_a_small_copy_and_that_of_a_current_table_are_applied, HEAD, 9),
+    "a copy is written where its table is fed": Noticed(
+        Mutant(ended_copies.is_fed, "in (CURRENT, ARCHIVE)", "in ()"),
+        test_ended_copies.test_a_copy_of_a_table_that_is_fed_is_written_where_no_plan_writes,
+    ),
+    "a table that is fed takes rows of its copy": Noticed(
+        Mutant(TableWalk._end_copy, "self._divide(_behind_copied_rows(barrier.position))", "pass"),
+        test_ended_copies.test_a_table_that_is_fed_takes_its_changes_and_no_row_of_its_copy,
+    ),
+    "rows of listed keys are taken for those of an ended copy": Noticed(
+        Mutant(TableWalk.__post_init__, " and not self.copy.has_ended", ""),
+        test_ended_copies.test_a_table_that_is_fed_takes_its_changes_and_no_row_of_its_copy,
+    ),
+    "a plan goes on with what an earlier version did with its copy": Noticed(
+        Mutant(TableFolder.commit, 'f"{of_cut}-deferred"', "of_cut"),
+        in_fed_lake(test_fed_tables_copied_again.test_a_plan_in_which_an_earlier_version_ended_the_copy_is_made_anew),
+    ),
+    "what a killed job wrote aside stays": Noticed(
+        Mutant(BetweenPlans.step, "self._maintenance.delete_aside()", "pass"),
+        in_fed_lake(test_fed_tables_copied_again.test_what_killed_jobs_have_written_aside_is_deleted_when_a_job_starts),
     ),
     "what was written of a copy is read again": Noticed(
         Mutant(ended_copies._behind, "start_offset=known.end_offset", "start_offset=known.start_offset"),

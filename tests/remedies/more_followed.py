@@ -275,6 +275,10 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "producer/errors/topics.py:table_topic_remade",
         "producer/errors/topics.py:topic_grown",
     ),
+    "tests/spark_consumer/in_memory/test_fed_tables_copied_again.py::"
+    "test_a_copy_enters_once_another_program_commits_no_more": (
+        "spark_consumer/apply/table_folder.py:written_by_others",
+    ),
     "tests/spark_consumer/in_memory/test_table_trouble.py::"
     "test_table_that_another_program_harmed_is_stale_until_it_is_copied": (
         "spark_consumer/apply/apply.py:apply_table",

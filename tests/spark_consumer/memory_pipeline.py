@@ -26,8 +26,8 @@ from walbridge.schemas.errors import TableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic
 from walbridge.spark_consumer import job, plan_runner
-from walbridge.spark_consumer.apply import copy_builds
-from walbridge.spark_consumer.apply.copy_builds import CopyBuild
+from walbridge.spark_consumer.apply.copies import copy_builds
+from walbridge.spark_consumer.apply.copies.copy_builds import CopyBuild
 from walbridge.spark_consumer.delta.maintenance.revisits import Revisits
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.kafka.cuts_source import CutsFrom, CutsSource

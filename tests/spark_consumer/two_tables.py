@@ -15,7 +15,8 @@ from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.memory_pipeline import MemoryPipeline
 from walbridge.spark_consumer import between_plans, plan_runner
-from walbridge.spark_consumer.apply import apply, copy_builds
+from walbridge.spark_consumer.apply import apply
+from walbridge.spark_consumer.apply.copies import copy_builds, copy_entry
 from walbridge.spark_consumer.delta.manifest.manifest_reader import open_table, published_rows, rows_where
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
@@ -105,7 +106,7 @@ def killed_at(point: str, run: Run, *, passing: int = 0) -> bool:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan_runner, "kill_point", kill)
-        for module in (apply, copy_builds, between_plans):
+        for module in (apply, copy_builds, copy_entry, between_plans):
             patch.setattr(module, "kill_point", kill)
         try:
             run()

@@ -32,6 +32,7 @@ from walbridge.spark_consumer.delta.statistics import exact_bounds, without_boun
 from walbridge.spark_consumer.delta.table import PROPERTIES
 from walbridge.spark_consumer.delta.table_faults import DamagedTable
 from walbridge.spark_consumer.delta.table_features import has_vectors
+from walbridge.spark_consumer.plan.ended_copies import ASIDE
 from walbridge.spark_consumer.plan.kept_cuts import Retention
 
 log = structlog.get_logger()
@@ -134,6 +135,11 @@ class Maintenance:
         if path not in self._manifest.named_paths(self._clock() - READERS_HOUR):
             with suppress(DeltaError, OSError):  # the next table of that name begins with what is there
                 delete_folder(self._lake, path, self._storage_options)
+
+    def delete_aside(self, path: str = ASIDE) -> None:
+        """Delete a folder in which a copy of a fed table was written, or all that there are. No row ever named one."""
+        with suppress(DeltaError, OSError):  # the next job tries again
+            delete_folder(self._lake, path, self._storage_options)
 
     def _visit(self, path: str) -> None:
         is_at_rest = self._commits.pop(path, None) is None

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 
+from walbridge.spark_consumer.plan.ended_copies import is_fed
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.table_head import AWAITING_COPY
 
@@ -33,7 +34,7 @@ class Revisits:
         if row is None:
             return
         there = (each for each in row.tables if each.version is not None)
-        at_rest = (each for each in there if not (each.copy_from is not None and each.copy_from.has_ended))
+        at_rest = (each for each in there if is_fed(each) or not (each.copy_from and each.copy_from.has_ended))
         paths = {each.path for each in at_rest if each.state not in AWAITING_COPY and not each.is_dropped}
         for place, path in enumerate(sorted(paths, key=lambda path: random_order(row.sequence, path))):
             self._due[path] = _LONG_AGO + timedelta(microseconds=place)

@@ -6,8 +6,8 @@ segments to apply, the table's state after them, and the copy that is pending th
 Everything before the last truncate or copy_begin is void, so segments begin there, and the first one
 empties the table (``apply/changes.py``). A copy beside the stream changes nothing of a table until its ``copy_end``: a
 current table takes its changes until then, and not the copied rows. At ``copy_end`` the segments so far are void, and
-those of the copy, from its beginning on, take their place. A large copy of a table that is not current is deferred: the
-plan applies nothing of it, and a thread writes it beside the plans later (``ended_copies.py``).
+those of the copy, from its beginning on, take their place. A large copy is deferred: the plan applies nothing of it,
+and a thread writes it beside the plans later (``ended_copies.py``); a current table goes on to take its changes.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class TableWalk:
         self._events = SegmentBuilder(
             self.base.schema_id if self.base else "",
             is_copied=self.state == "copying",
-            ignores_copied_rows=self.copy is not None,
+            ignores_copied_rows=self.copy is not None and not self.copy.has_ended,
         )
         # Whether the table takes its events. If not, barriers make no segments.
         # A current table takes them also while a copy of it goes on; any other waits for its copy.
@@ -64,7 +64,7 @@ class TableWalk:
             if begins_copy_beside(barrier, cut, table.barriers):
                 self._begin(barrier, table.topic)
             elif barrier.kind == "copy_end" and self.copy is not None:
-                self._end_copy(self.copy)
+                self._end_copy(self.copy, barrier)
             else:
                 self._pass(barrier)
         # Behind the barriers, since the records of a cut that begins or ends a copy are the copy's too: those before
@@ -98,15 +98,18 @@ class TableWalk:
             self._divide(barrier.position)
             self._events.schema_id = self.copy.schema_id
 
-    def _end_copy(self, copy: PendingCopy) -> None:
-        if self._is_deferred(copy):
-            self.copy = copy.ended()
-        else:
+    def _end_copy(self, copy: PendingCopy, barrier: Barrier) -> None:
+        if not self._is_deferred(copy):
             self._swap(copy)
+            return
+        self.copy = copy.ended()
+        if self._is_open:
+            # The copy's own rows stand here at the latest. Copied rows that come later are those of listed keys.
+            self._divide(_behind_copied_rows(barrier.position))
+            self._events.ignores_copied_rows = False
 
     def _is_deferred(self, copy: PendingCopy) -> bool:
-        # A table that is current takes its events in each plan, and would have to be written in two places.
-        return self.deferred_from is not None and self.state != "current" and copy.records >= self.deferred_from
+        return self.deferred_from is not None and copy.records >= self.deferred_from
 
     def _swap(self, copy: PendingCopy) -> None:
         """The copy is applied: the plan goes over its records from the first one on, shape by shape, and empties the
@@ -140,9 +143,13 @@ class TableWalk:
         """The segment ends here, and the next one begins."""
         if self._is_open:
             # Rows that were copied at this LSN, before its transactions, are of the schema before it or behind it.
-            end = at if self.swapped is None else at._replace(ordinal=max(at.ordinal, 0))
+            end = at if self.swapped is None else _behind_copied_rows(at)
             self._events.close(end, copy_goes_on=copy_goes_on)
         self._events.open(at)
+
+
+def _behind_copied_rows(at: Position) -> Position:
+    return at._replace(ordinal=max(at.ordinal, 0))
 
 
 def _copy_after(copy: PendingCopy, barrier: Barrier) -> PendingCopy | None:

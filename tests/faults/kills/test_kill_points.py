@@ -35,6 +35,7 @@ def test_a_test_dies_at_every_kill_point_of_both_programs() -> None:
             *kill_points.JOB,
             *kill_points.BY_EXECUTORS,
             *kill_points.WRITTEN_BESIDE,
+            *kill_points.ENTERS,
         )
     }
     assert there == died_at

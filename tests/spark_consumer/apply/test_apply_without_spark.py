@@ -17,6 +17,7 @@ from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.apply import apply
 from walbridge.spark_consumer.apply.changes import write_changes
+from walbridge.spark_consumer.apply.table_folder import ATTEMPTS_MAX
 from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold.shape import TableShape
@@ -255,7 +256,7 @@ def test_commit_at_the_same_moment_is_met_with_another_try_and_in_the_end_with_a
     lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = copied(None, lake, INSERTS)
-    rivals = iter(range(apply.ATTEMPTS_MAX - 1))
+    rivals = iter(range(ATTEMPTS_MAX - 1))
 
     def rival(name: str) -> None:
         if name == "apply:table-reshaped" and next(rivals, None) is not None:

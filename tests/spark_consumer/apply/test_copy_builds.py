@@ -11,7 +11,7 @@ import pytest
 
 from tests.spark_consumer.events import column, plan_of, relation, table_plan
 from walbridge.schemas.errors import TableError
-from walbridge.spark_consumer.apply.copy_builds import POOL, BuildCancelled, CopyBuild
+from walbridge.spark_consumer.apply.copies.copy_builds import POOL, BuildCancelled, CopyBuild
 from walbridge.spark_consumer.plan.pending_copy import CopyShape, PendingCopy
 from walbridge.spark_consumer.plan.plan import TableHead
 

@@ -24,9 +24,10 @@ from tests.spark_consumer.two_tables import ACCOUNTS, Run, begun, cut_rows, kill
 from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.kafka import cuts_source
+from walbridge.spark_consumer.plan.ended_copies import ASIDE
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
 
-KILL_POINTS = (*kill_points.JOB, *kill_points.WRITTEN_BESIDE)
+KILL_POINTS = (*kill_points.JOB, *kill_points.ENTERS)
 MORE = relation([column("id", "int4", is_key=True), column("n", "int4")], name="more", relation_id=3)
 
 
@@ -96,6 +97,7 @@ def refuse_wrong(source: Source, lake: Path, steps: int) -> None:
     assert (newest.kind, newest.end_lsn) == ("published", source.pipeline.last.end_lsn)
     assert {entry.name: entry.state for entry in newest.tables} == dict.fromkeys("abc", "current")
     assert all(entry.copy_from is None for entry in newest.tables)
+    assert not list((lake / ASIDE).glob("*"))
 
 
 def copied_meanwhile(random: Random, lake: Path) -> None:
@@ -143,7 +145,8 @@ class Vandal:
 
 def harmed_folders(random: Random, lake: Path) -> None:
     """Folders are removed, rolled back, damaged or written to by others; nothing stops, and copies mend all."""
-    source = Source(random, MemoryPipeline(visits=True))
+    beside = random.choice([Beside(), Beside(deferred_from=2, gets_on=lambda: random.random() < 0.4)])
+    source = Source(random, MemoryPipeline(visits=True, beside=beside))
     vandal = Vandal(source, lake)
     with job_over(source.pipeline, lake) as run, pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuts_source, "OFFSETS_PER_READ", cuts_source.LARGE_OFFSETS_PER_READ)

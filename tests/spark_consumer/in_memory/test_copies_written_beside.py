@@ -21,7 +21,7 @@ from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.errors import OperatorError, TableError
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer import between_plans
-from walbridge.spark_consumer.apply.copy_builds import CopyBuild
+from walbridge.spark_consumer.apply.copies.copy_builds import CopyBuild
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
 
 MORE = relation([column("id", "int4", is_key=True), column("n", "int4")], name="more", relation_id=3)
@@ -45,10 +45,11 @@ class Copied:
         with job_over(self.pipeline, self.lake, **options) as run:
             yield run
 
-    def copy_more(self, lsn: int = 0x3000) -> None:
-        """Rows 1 and 2, in three records before the last."""
+    def copy_more(self, lsn: int = 0x3000, **values: int) -> None:
+        """Rows 1 and 2, in three records before the last. ``values``: column n of other rows, as ``_1=10``."""
         marker, begin = copy_begin(MORE, lsn)
-        rows = copied(MORE, lsn, {"id": 1, "n": 10}, {"id": 2, "n": 20})
+        found = values or {"_1": 10, "_2": 20}
+        rows = copied(MORE, lsn, *({"id": int(key[1:]), "n": n} for key, n in found.items()))
         self.pipeline.send(marker, *rows, barriers=[begin], end_lsn=lsn)
         marker, end = copy_end(MORE, lsn + 8)
         self.pipeline.send(marker, barriers=[end], end_lsn=lsn + 8)
@@ -97,20 +98,6 @@ def test_a_small_copy_is_in_the_lake_with_the_plan_that_ends_it(beside: Copied) 
 
     assert (beside.newest.state, rows_of(beside.lake, beside.newest)) == ("current", [10, 20])
     assert cut_rows(beside.lake)[-2].kind == "plan"
-
-
-def test_a_table_that_is_current_is_copied_again_within_a_plan(beside: Copied) -> None:
-    """It takes its changes in each plan, so nothing waits for it to become current."""
-    beside.copy_more()
-    with beside.job() as run:
-        run()
-        beside.copy_more(0x4000)
-        run()
-
-    assert rows_of(beside.lake, beside.newest) == [10, 20]
-    assert {entry.state for entry in beside.entries()} == {"copying", "current"}
-    assert beside.newest.version is not None
-    assert all(entry.copy_from is None or not entry.copy_from.has_ended for entry in beside.entries()[3:])
 
 
 @pytest.mark.parametrize("point", kill_points.WRITTEN_BESIDE)

@@ -16,7 +16,9 @@ from walbridge.spark_consumer.plan.ended_copies import (
     continues,
     copy_of,
     ended_copies,
+    is_aside,
     plan_of_copy,
+    plan_of_entry,
     plan_of_later_changes,
 )
 from walbridge.spark_consumer.plan.lake_state import LakeState
@@ -53,11 +55,27 @@ def test_a_large_copy_that_ends_is_left_with_all_that_comes_of_its_table(base: T
     assert found.copies == {1: replace(GOES_ON, partitions=(CopyRange(0, 10, 25, 14),), shapes_at_end=1)}
 
 
-@pytest.mark.parametrize(("base", "deferred_from"), [(HEAD, 9), (None, 10)])
-def test_a_small_copy_and_that_of_a_current_table_are_applied(base: TableHead | None, deferred_from: int) -> None:
-    found = plan(changes(END, rows=5), base=base, deferred_from=deferred_from)
+@pytest.mark.parametrize("base", [HEAD, None])
+def test_a_small_copy_is_applied(base: TableHead | None) -> None:
+    found = plan(changes(END, rows=5), base=base, deferred_from=10)
 
-    assert ([table.state for table in found.tables], found.copies) == (["current"], {})
+    assert [(table.state, table.swapped is None) for table in found.tables] == [("current", False)]
+    assert found.copies == {}
+
+
+def test_a_table_that_is_fed_takes_its_changes_and_no_row_of_its_copy() -> None:
+    """But rows of listed keys, which may be read again once the copy has ended."""
+    ends = plan(changes(END, rows=5), base=HEAD)
+    goes_on = plan(changes(rows=5), base=HEAD, copy=ENDED)
+
+    assert ends.tables[0].segments == (
+        Segment(0, "v1", None, at(700, 0), ignores_copied_rows=True),
+        Segment(1, "v1", at(700, 0), None),
+    )
+    assert goes_on.tables[0].segments == (Segment(0, "v1", None, None),)
+    for found in (ends, goes_on):
+        assert (found.tables[0].swapped, found.ranges) == (None, {("p.a", 0): part(20, 25)})
+        assert found.copies == {1: replace(GOES_ON, partitions=(CopyRange(0, 10, 25, 14),), shapes_at_end=1)}
 
 
 def test_a_copy_that_was_left_goes_on_to_be_left_while_its_table_changes() -> None:
@@ -120,6 +138,21 @@ def test_rows_may_come_again_in_the_next_shape_of_a_copy_and_in_none_behind_its_
     assert (table.state, table.path, table.swapped, table.beside) == ("current", "public/a", copy, True)
     assert (table.base and table.base.version, found.to_cut, found.metadata_end_offset) == (5, 7, 40)
     assert found.ranges == {("p.a", 0): PartitionRange("p.a", 0, 10, 20, 9)}
+
+
+def test_a_copy_of_a_table_that_is_fed_is_written_where_no_plan_writes() -> None:
+    """And enters the table's folder behind what plans have written there."""
+    (entry,) = lake(ENDED, version=5).entries.values()
+    state = replace(lake(ENDED), entries={1: replace(entry, state="current")})
+    (table,) = plan_of_copy(state, 1, 40, number=3).tables
+    head = replace(HEAD, path=table.path, version=2, schema_id="v2")
+    entering = plan_of_entry(state, Written(head, ENDED), 40)
+    (entered,) = entering.tables
+
+    assert (table.path, table.base, is_aside(table.path), is_aside(entry.path)) == ("_copies/1-7-3", None, True, False)
+    assert (entered.path, entered.base and entered.base.version, entered.beside) == ("public/a", 5, True)
+    assert entered.segments == (Segment(0, "v2", None, None, empties=True),)
+    assert (entering.ranges, entering.to_cut, entering.end_lsn) == ({}, 7, 900)
 
 
 def test_what_came_behind_is_read_from_where_the_written_part_ends() -> None:

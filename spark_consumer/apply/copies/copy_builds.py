@@ -24,6 +24,7 @@ from walbridge.spark_consumer.jvm.spark_progress import SparkProgress
 from walbridge.spark_consumer.kafka.change_reader import TableRecords, planned_records
 from walbridge.spark_consumer.kafka.copied_records import copied_records
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.plan.ended_copies import is_aside
 from walbridge.spark_consumer.plan.pending_copy import PendingCopy
 from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
 
@@ -33,6 +34,8 @@ POOL = "copies"
 Relations = Mapping[str, RelationRecord]
 Apply = Callable[[TableRecords, Relations, TablePlan, Plan], TableHead]
 """One plan to one table."""
+Enter = Callable[[TableHead, Plan], TableHead]
+"""A copy that was written aside, into the folder of a plan's table."""
 
 _numbers = count(1)
 
@@ -69,6 +72,11 @@ class CopyBuild:
     def path(self) -> str:
         """Of the folder in which it is written."""
         return self.plan.tables[0].path
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether that is not the folder of its table, to which plans go on to write."""
+        return is_aside(self.path)
 
     @property
     def is_cancelled(self) -> bool:
@@ -116,9 +124,12 @@ class CopyBuilds:
         kafka: the job's own access to Kafka; ``open_log`` opens one for a thread.
     """
 
-    def __init__(self, spark: SparkSession, kafka: KafkaLog, open_log: Callable[[], KafkaLog], apply: Apply) -> None:
+    def __init__(
+        self, spark: SparkSession, kafka: KafkaLog, open_log: Callable[[], KafkaLog], apply: Apply, enter: Enter
+    ) -> None:
         self._spark, self._kafka, self._open_log = spark, kafka, open_log
         self._apply, self._progress = apply, SparkProgress(spark)
+        self.enter = enter
         self.running: CopyBuild | None = None
 
     def begin(self, plan: Plan, copy: PendingCopy, relations: Relations) -> CopyBuild:

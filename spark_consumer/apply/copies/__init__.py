@@ -1,0 +1,1 @@
+"""Copies that are written beside the plans, and how they get into the lake."""
