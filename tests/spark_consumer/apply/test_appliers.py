@@ -177,6 +177,14 @@ def test_engines_take_turns_on_one_table_of_which_every_version_stays_what_it_wa
         assert rows(lake, replace(head, version=DeltaTable(folder).version())) == expected
 
 
+def test_no_row_is_marked_where_that_is_not_allowed(lake: Path, spark: SparkSession) -> None:
+    change = event("u", 0, id=1, body="x", n=7)
+    head = changed(None, lake, three(lake), change, appliers=Appliers("spark", spark, marks_rows=False))
+
+    assert rows(lake, head)[0] == [1, "x", 7]
+    assert engines(lake, head) == ["local"]
+
+
 def test_killed_behind_sparks_commit_it_is_not_made_again(
     lake: Path, spark: SparkSession, crash_at: Counter[str]
 ) -> None:
