@@ -18,9 +18,21 @@ DDL_PUBLICATION = "walbridge_ddl"
 """Publishes that table's inserts. A producer that finds it asks for it beside its own."""
 NOT_DDL_TABLE = f"(n.nspname, c.relname) <> ('{DDL_SCHEMA}', '{DDL_TABLE}')"
 """SQL: relation ``c`` of schema ``n`` is another one."""
-DDL_COLUMN = "told"
+ID_COLUMN, DDL_COLUMN = "id", "told"
 FORMAT = 1
-REWRITE, DROP, END, PARTITIONS = "table_rewrite", "sql_drop", "ddl_command_end", "partitions"
+REWRITE, DROP, END, PARTITIONS, COLUMNS = "table_rewrite", "sql_drop", "ddl_command_end", "partitions", "columns"
+TOLD_COLUMNS = f"{DDL_SCHEMA}.told_columns"
+"""The function that reads rows about columns back, also before the stream brings them."""
+END_TRIGGER = "walbridge_ddl_end"
+TOLD_BY = f"""(
+               SELECT left(md5(concat_ws(' ', e.oid, e.xmin, p.oid, p.xmin, r.oid)), 16) FROM (SELECT) one
+               LEFT JOIN pg_catalog.pg_event_trigger e ON e.evtname = '{END_TRIGGER}' AND e.evtenabled = 'A'
+               LEFT JOIN pg_catalog.pg_publication p ON p.pubname = '{DDL_PUBLICATION}' AND p.pubinsert
+               LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = (
+                 SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+                 WHERE n.nspname = '{DDL_SCHEMA}' AND c.relname = '{DDL_TABLE}'))"""
+"""SQL: what tells one time in which the trigger and the publication tell columns from another one. Whoever disables,
+alters or makes one of them again writes its row anew."""
 _TYPES_ONLY, _ACCESS_METHOD_ONLY = 4, 8
 """``AT_REWRITE_COLUMN_REWRITE``, ``AT_REWRITE_ACCESS_METHOD`` and no other bit of ``event_trigger.h``. For the latter
 rows are written anew as they are."""
@@ -37,6 +49,37 @@ class Attached:
 
 
 @dataclass(frozen=True, slots=True)
+class ToldColumn:
+    """A column as a DDL row tells it. ``missing_value``: what rows from before the column have in it, as text;
+    ``is_value_told``: not so where they have a value that is too large for the row."""
+
+    attnum: int
+    name: str
+    type_oid: int
+    typmod: int
+    missing_value: str | None = None
+    is_value_told: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ToldColumns:
+    """The columns of a table at the end of a command.
+
+    ``count``: of all that the table ever had. ``by``: the time of trigger and publication. ``fresh``: numbers of
+    columns that this transaction wrote, of dropped ones as well. ``may_have_grown``: it wrote the table's own row, as
+    who adds a column does. ``columns``: None where they are too many for a row. ``is_untold``: a command of this
+    transaction before was not told.
+    """
+
+    count: int
+    by: str
+    columns: tuple[ToldColumn, ...] | None = None
+    fresh: frozenset[int] = frozenset()
+    may_have_grown: bool = False
+    is_untold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DdlRow:
     """What one DDL row says.
 
@@ -44,7 +87,8 @@ class DdlRow:
     before a rewrite, or at the end of a command. ``keeps_values``: the rewrite cannot change a row. ``is_plain``: the
     command only casts columns, as Postgres does without USING. ``types``: the columns' types after the command, where
     the row has them. ``made_casts``: casts that somebody created to types, or element types, of these columns, each as
-    source and target; None where the row does not say. ``gone``: relations that were dropped or detached.
+    source and target; None where the row does not say. ``gone``: relations that were dropped or detached. ``told``: of
+    a row about columns.
     """
 
     event: str
@@ -57,6 +101,7 @@ class DdlRow:
     is_plain: bool = False
     types: Types = frozenset()
     made_casts: frozenset[tuple[int, int]] | None = None
+    told: ToldColumns | None = None
 
 
 def is_ddl_table(namespace: str, name: str) -> bool:
@@ -77,9 +122,11 @@ def _parsed(row: Mapping[str, Any]) -> DdlRow | None:
     event = row["event"]
     if event == DROP:
         return DdlRow(DROP, gone=_ids(row["relations"]))
-    if event not in (REWRITE, END, PARTITIONS):
+    if event not in (REWRITE, END, PARTITIONS, COLUMNS):
         return None
     relation_id = int(row["relation"])
+    if event == COLUMNS:
+        return DdlRow(COLUMNS, relation_id, told=_told_columns(row))
     if event == END:
         return DdlRow(END, relation_id, file=int(row["file"]), types=_types(row))
     tables = _ids(row["ancestors"]) | {relation_id}
@@ -92,6 +139,19 @@ def _parsed(row: Mapping[str, Any]) -> DdlRow | None:
         return DdlRow(REWRITE, relation_id, tables, file, keeps, is_plain=is_plain, types=types, made_casts=made)
     attached = tuple(Attached(int(each["relation"]), each["is_empty"] is True) for each in row["attached"])
     return DdlRow(PARTITIONS, relation_id, tables, attached=attached, gone=_ids(row["detached"]))
+
+
+def _told_columns(row: Mapping[str, Any]) -> ToldColumns:
+    columns = tuple(_column(*each) for each in row["columns"]) if row.get("columns") is not None else None
+    fresh, may_have_grown = _ids(row.get("fresh") or ()), row["may_have_grown"] is True
+    return ToldColumns(int(row["count"]), str(row["by"]), columns, fresh, may_have_grown, row["is_untold"] is not False)
+
+
+def _column(attnum: Any, name: Any, type_oid: Any, typmod: Any, *value: Any) -> ToldColumn:
+    missing = value[0] if value else None
+    if not isinstance(name, str) or not isinstance(missing, str | None):
+        raise TypeError("not a column")
+    return ToldColumn(int(attnum), name, int(type_oid), int(typmod), missing, not value or missing is not None)
 
 
 def _ids(found: Any) -> frozenset[int]:

@@ -15,12 +15,13 @@ from typing import Any
 
 import psycopg
 
+from walbridge.ddl_trigger_columns import COLUMNS_BODY, MAKE_COLUMNS, NOTE_UNTOLD, REMOVE_COLUMNS, TELL_COLUMNS
 from walbridge.producer.postgres.catalog import rows_of
-from walbridge.schemas.ddl_row import DDL_COLUMN, DDL_PUBLICATION, DDL_SCHEMA, DDL_TABLE, FORMAT
+from walbridge.schemas.ddl_row import DDL_COLUMN, DDL_PUBLICATION, DDL_SCHEMA, DDL_TABLE, END_TRIGGER, FORMAT
 from walbridge.schemas.errors import OperatorError
 
 TRIGGERS = {
-    "ddl_command_end": "walbridge_ddl_end",
+    "ddl_command_end": END_TRIGGER,
     "sql_drop": "walbridge_ddl_drop",
     "table_rewrite": "walbridge_ddl_rewrite",
 }
@@ -100,6 +101,7 @@ BEGIN
                'file', c.relfilenode::bigint, 'types', {_TYPES})
       FROM pg_class c WHERE c.oid = relation
       RETURNING id, (xmin::text::bigint - first_xid) & 4294967295 INTO added_id, own_xids;
+      PERFORM {TELL_COLUMNS}(relation, first_xid, own_xids, TG_TAG);
       CONTINUE WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = relation AND c.relkind = 'p');
       SELECT jsonb_agg(jsonb_build_object('relation', i.inhrelid::bigint, 'is_empty', NOT EXISTS (
                SELECT FROM pg_partition_tree(i.inhrelid) t JOIN pg_class k ON k.oid = t.relid
@@ -120,12 +122,13 @@ BEGIN
                  WHERE a.relid <> relation::oid));
     END LOOP;
   END IF;
-  IF added_id % 16 = 0 AND current_setting('transaction_isolation') = 'read committed' THEN
+  IF added_id % 17 = 0 AND current_setting('transaction_isolation') = 'read committed' THEN
     DELETE FROM {_TABLE} WHERE id IN (
       SELECT id FROM {_TABLE} WHERE told_at < clock_timestamp() - interval '1 day' ORDER BY id LIMIT 1000
       FOR UPDATE SKIP LOCKED);
   END IF;
 EXCEPTION WHEN OTHERS THEN
+  {NOTE_UNTOLD};
   RAISE LOG 'walbridge: % is not told in the stream (%)', TG_TAG, SQLSTATE;
 END"""
 
@@ -147,6 +150,7 @@ _MAKE = (
     f"CREATE OR REPLACE FUNCTION {_FUNCTION}() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER "
     f"SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $walbridge${_BODY}\n$walbridge$",
     f"REVOKE ALL ON FUNCTION {_FUNCTION}() FROM PUBLIC",
+    *MAKE_COLUMNS,
     *(
         statement
         for event, name in TRIGGERS.items()
@@ -164,6 +168,7 @@ _REMOVE = (
     *(f"DROP EVENT TRIGGER IF EXISTS {name}" for name in TRIGGERS.values()),
     f"DROP PUBLICATION IF EXISTS {DDL_PUBLICATION}",
     f"DROP FUNCTION IF EXISTS {_FUNCTION}()",
+    *REMOVE_COLUMNS,
     f"DROP TABLE IF EXISTS {_TABLE}",
     f"""DO $walbridge$ BEGIN
   DROP SCHEMA IF EXISTS {DDL_SCHEMA};
@@ -175,7 +180,9 @@ SELECT ARRAY(SELECT evtname::text FROM pg_event_trigger WHERE evtname = ANY (%s)
        EXISTS (SELECT FROM pg_publication WHERE pubname = %s),
        EXISTS (SELECT FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
                JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-               WHERE p.pubname = %s AND p.pubinsert AND (n.nspname, c.relname) = (%s, %s))"""
+               WHERE p.pubname = %s AND p.pubinsert AND (n.nspname, c.relname) = (%s, %s)),
+       (SELECT count(*) = 2 FROM pg_proc f JOIN pg_namespace n ON n.oid = f.pronamespace
+        WHERE n.nspname || '.' || f.proname IN (%s, %s) AND f.prosrc IN (%s, %s))"""
 _FOR_ALL = "SELECT pubname::text FROM pg_publication WHERE puballtables AND pubinsert ORDER BY 1"
 _OTHER_SLOTS = """
 SELECT slot_name::text FROM pg_replication_slots
@@ -185,11 +192,13 @@ WHERE plugin = 'pgoutput' AND database = current_database() AND slot_name <> %s 
 @dataclass(frozen=True, slots=True)
 class DdlTriggerState:
     """What exists on the server. ``missing``: event triggers that do not exist or are not ENABLE ALWAYS.
-    ``is_published``: whether the publication publishes our table."""
+    ``is_published``: whether the publication publishes our table. ``is_of_this_version``: the functions are those that
+    this version makes."""
 
     missing: tuple[str, ...]
     has_publication: bool
     is_published: bool
+    is_of_this_version: bool = True
 
     @property
     def is_absent(self) -> bool:
@@ -209,8 +218,9 @@ def ddl_trigger_state(connection: psycopg.Connection[Any]) -> DdlTriggerState:
         RetryableError, OperatorError: the server is away or refuses.
     """
     names = DDL_PUBLICATION, DDL_PUBLICATION, DDL_SCHEMA, DDL_TABLE
-    ((enabled, has_publication, is_published),) = rows_of(connection, _STANDING, ([*TRIGGERS.values()], *names))
-    return DdlTriggerState(tuple(sorted({*TRIGGERS.values()} - {*enabled})), has_publication, is_published)
+    functions = _FUNCTION, TELL_COLUMNS, f"{_BODY}\n", f"{COLUMNS_BODY}\n"
+    ((enabled, *others),) = rows_of(connection, _STANDING, ([*TRIGGERS.values()], *names, *functions))
+    return DdlTriggerState(tuple(sorted({*TRIGGERS.values()} - {*enabled})), *others)
 
 
 def make_sql() -> str:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walbridge.schemas.ddl_row import (
+    COLUMNS,
     DROP,
     END,
     FORMAT,
@@ -17,6 +18,8 @@ from walbridge.schemas.ddl_row import (
     REWRITE,
     Attached,
     DdlRow,
+    ToldColumn,
+    ToldColumns,
     is_ddl_table,
     parse_ddl_row,
 )
@@ -49,10 +52,42 @@ ROWS: list[tuple[dict[str, Any], DdlRow]] = [
     ),
 ]
 
+OF_COLUMNS = {
+    "v": 1,
+    "event": COLUMNS,
+    "relation": 7,
+    "count": 4,
+    "by": "x",
+    "may_have_grown": True,
+    "is_untold": False,
+}
+TOLD = {"columns": [[1, "a", 23, -1], [3, "b", 25, -1, "v"], [4, "c", 25, -1, None]], "fresh": [3, 4]}
+A, B, C = (
+    ToldColumn(1, "a", 23, -1),
+    ToldColumn(3, "b", 25, -1, "v"),
+    ToldColumn(4, "c", 25, -1, is_value_told=False),
+)
+ROWS += [
+    (
+        OF_COLUMNS | TOLD,
+        DdlRow(COLUMNS, 7, told=ToldColumns(4, "x", (A, B, C), frozenset({3, 4}), may_have_grown=True)),
+    ),
+    (OF_COLUMNS, DdlRow(COLUMNS, 7, told=ToldColumns(4, "x", may_have_grown=True))),
+    (
+        OF_COLUMNS | {"is_untold": None, "may_have_grown": None, "columns": [], "fresh": None},
+        DdlRow(COLUMNS, 7, told=ToldColumns(4, "x", (), is_untold=True)),
+    ),
+]
+
 
 @pytest.mark.parametrize(("row", "expected"), ROWS)
 def test_row_says_what_the_command_did(row: dict[str, Any], expected: DdlRow) -> None:
     assert parse_ddl_row(json.dumps(row)) == expected
+
+
+@pytest.mark.parametrize("columns", [[[1]], [["a", "b", 23, -1]], [[1, 2, 23, -1]], [[1, "a", 23, -1, 7]], 5])
+def test_row_with_a_column_that_is_none_is_left_out(columns: object) -> None:
+    assert parse_ddl_row(json.dumps(OF_COLUMNS | {"columns": columns})) is None
 
 
 @pytest.mark.parametrize("row", [REWRITTEN | {"v": FORMAT + 1}, REWRITTEN | {"event": "login"}, {"v": 1}, [], 7, None])
@@ -68,7 +103,7 @@ def test_any_text_is_read_or_left_out(text: str) -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from([*REWRITTEN, *TYPED, "made_casts", "attached", "detached"]),
+        st.sampled_from([*REWRITTEN, *TYPED, *OF_COLUMNS, *TOLD, "made_casts", "attached", "detached"]),
         st.integers() | st.text() | st.none(),
     )
 )

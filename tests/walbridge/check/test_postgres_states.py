@@ -192,3 +192,16 @@ def test_half_of_the_event_triggers_is_a_warning_until_both_commands_of_the_find
     told(tells_ddl=True)
     assert reader.says("DDL is told in the stream, by publication")
     told(tells_ddl=False)
+
+
+def test_event_triggers_of_an_earlier_version_are_a_warning_until_they_are_made_anew(reader: Stack) -> None:
+    admin = f"{reader.database.dsn} user=postgres"
+    prepare(reader.settings, admin, print, None, tells_ddl=True, force=False)
+    reader.psql("DROP FUNCTION walbridge.tell_columns, walbridge.told_columns;")
+
+    found = reader.found("by event triggers of another version")
+
+    assert found.remedy == "walbridge init --ddl-trigger --admin-dsn ..."
+    prepare(reader.settings, admin, print, None, tells_ddl=True, force=False)
+    assert reader.says("DDL is told in the stream, by publication")
+    remove_ddl_trigger(reader.settings, admin, print, None)

@@ -1,4 +1,4 @@
-"""The event triggers that report DDL in the stream: all are there, none, or too few to be of use.
+"""The event triggers that report DDL in the stream: all are there, none, those of another version, or too few.
 
 In: what is there. Out: findings.
 """
@@ -13,7 +13,13 @@ from walbridge.schemas.ddl_row import DDL_PUBLICATION
 
 def ddl_findings(state: DdlTriggerState) -> Iterator[Finding]:
     """Is DDL told in the stream? Nobody need want it; half of it is worth nothing."""
-    if state.is_whole:
+    if state.is_whole and not state.is_of_this_version:
+        yield warning(
+            AREA,
+            "DDL is told in the stream by event triggers of another version: they may not tell all of it",
+            "walbridge init --ddl-trigger --admin-dsn ...",
+        )
+    elif state.is_whole:
         yield ok(AREA, f"DDL is told in the stream, by publication {DDL_PUBLICATION}")
     elif not state.is_absent:
         lacking = [f"event trigger {name} is missing, or not ENABLE ALWAYS" for name in state.missing]

@@ -24,3 +24,10 @@ def test_what_is_missing_is_named_with_the_commands_that_mend_it() -> None:
     assert f"event trigger {ALL[0]} is missing" in finding.text
     assert "walbridge_ddl does not publish its table" in finding.text
     assert "walbridge init --ddl-trigger" in str(finding.remedy)
+
+
+def test_triggers_of_another_version_are_told_with_the_command_that_makes_them_anew() -> None:
+    (finding,) = ddl_findings(DdlTriggerState((), has_publication=True, is_published=True, is_of_this_version=False))
+    assert finding.severity is Severity.WARNING
+    assert "of another version" in finding.text
+    assert str(finding.remedy).startswith("walbridge init --ddl-trigger")
