@@ -20,6 +20,7 @@ from walbridge.producer.guards.opening import begin_sessions, compare_topics, re
 from walbridge.producer.guards.other_publications import look_for_awaited
 from walbridge.producer.guards.source_now import SourceNow
 from walbridge.producer.guards.table_news import TableNews
+from walbridge.producer.guards.told_places import ToldPlaces
 from walbridge.producer.guards.topic_watch import TopicWatch
 from walbridge.producer.guards.unfit.foreign_rows import compare_origin
 from walbridge.producer.guards.unfit.partitions import identity_faults
@@ -60,6 +61,7 @@ class SourceWatch:
         self.storage = StorageComparison(settings, connection, tables, tracker, self.stream_facts, self.doubts)
         self.now = SourceNow(settings, connection, admin, tables, self.stream_facts)
         self._memberships = Memberships(connection, tables, tracker, self.doubts)
+        self.told_places = ToldPlaces(connection, tables, tracker)
         self.walsender_cache = WalsenderCache(settings, connection, tables, tracker)
         self.topics = TopicWatch(settings, admin, tables, tracker, self.doubts)
         self._shown: Snapshot | None = None
@@ -82,6 +84,9 @@ class SourceWatch:
         progress = self._tracker.progress
         begin_sessions(self._tables, progress)
         self.stream_facts.has_ddl_rows = self._tables.ddl_sessions.asked is not None
+        # What replication brought is left out with origin none, and so are rows about it.
+        is_all_sent = self._settings.postgres.origin != "none"
+        self.told_places.open(self._tables.ddl_sessions.asked if is_all_sent else None)
         left = remember_baseline(self._settings, self._tables, self._tracker, self.now)
         self.news.leaving.leave_with_next_cut(left)
         self.drops_before_stream = bool(left)
@@ -163,6 +168,7 @@ class SourceWatch:
             with self._ddl_pace.look():
                 found = ddl_publication(self._connection)
                 self._tables.ddl_sessions.look(found, state.oldest_xid, state.lsn, self.now.next_xid)
+                self.told_places.look(self._tracker.progress.relation_ids)
         look_for_awaited(self._tables, self._connection, state, self.now.next_xid)
 
     def look_at(self, relation_id: int, xid: int) -> None:

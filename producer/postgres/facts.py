@@ -224,7 +224,8 @@ class TableStorage:
     types that rows are printed by: the labels of enums, by their ids, and which attributes composites have.
     ``knows_labels``: they were asked for, which earlier code did not. ``key``: the constraint of the table's primary
     key, 0 where it has none, or None where that was not asked for. ``withheld``: numbers of generated columns that are
-    not published; none are remembered where earlier code did not ask for them.
+    not published; none are remembered where earlier code did not ask for them. ``told``: up to where the stream has
+    told the table's columns (``relations/columns/told_columns.py``), empty where that is not known.
     """
 
     files: tuple[TableFile, ...]
@@ -232,6 +233,7 @@ class TableStorage:
     knows_labels: bool = True
     key: int | None = None
     withheld: frozenset[int] = frozenset()
+    told: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.relations.column_matching import numbers_of
 from walbridge.producer.relations.columns.catalogue_key import catalogue_key
-from walbridge.producer.relations.columns.known_columns import KnownColumns
+from walbridge.producer.relations.columns.known_columns import KnownColumns, Numbers
+from walbridge.producer.relations.columns.told_columns import NumberedColumns
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import BUILTIN_NAMES, FIRST_USER_OID, TypeFacts, column_type, domain_base
 from walbridge.schemas.table_schema import Column, TableSchema
@@ -39,6 +40,7 @@ def describe(
     versions: Sequence[RelationRecord] = (),
     *,
     is_of_catalogue: bool = False,
+    told: NumberedColumns | None = None,
 ) -> TableSchema:
     """The schema of an announced relation.
 
@@ -49,9 +51,11 @@ def describe(
     Args:
         versions: what was recorded of it, oldest first; none for a first copy.
         is_of_catalogue: the relation was made of these facts, so that its columns have the numbers that stand there.
+        told: the numbers, where event triggers tell them, and what older rows have in these columns.
     """
     known = KnownColumns(relation, facts, versions)
-    numbers = known.by_name if is_of_catalogue else numbers_of(known)
+    numbers: Numbers = [*told.numbers] if told is not None else known.by_name if is_of_catalogue else numbers_of(known)
+    values = {} if told is None else told.missing_values
     in_stream = relation.replica_identity in IDENTITY_IN_STREAM
     key = () if in_stream else catalogue_key(relation, facts, numbers, versions)
     columns = []
@@ -65,7 +69,7 @@ def describe(
                 is_key=column.in_replica_identity if in_stream else column.name in key,
                 attnum=number,
                 nullable=fact.nullable if fact else None,
-                missing_value=_missing_value(typed, number, facts, versions),
+                missing_value=_missing_value(typed, number, facts, versions, values),
             )
         )
     was_root = bool(versions) and versions[-1].table.is_root
@@ -81,10 +85,14 @@ def describe(
 
 
 def _missing_value(
-    column: Column, number: int | None, facts: TableFacts | None, versions: Sequence[RelationRecord]
+    column: Column,
+    number: int | None,
+    facts: TableFacts | None,
+    versions: Sequence[RelationRecord],
+    told: Mapping[int, str | None],
 ) -> str | None:
     """What rows of earlier versions have in the column. A number has one such value for life: SET DEFAULT leaves it, a
-    rewrite clears it in the catalogue, and what was recorded holds on. A copy has no earlier rows.
+    rewrite clears it in the catalogue, and what was recorded or told holds on. A copy has no earlier rows.
 
     Source: PostgreSQL ``heap.c``, ``StoreAttrMissingVal`` and ``RelationClearMissing``.
     """
@@ -93,6 +101,7 @@ def _missing_value(
     of_type = column.type_oid, column.typmod
     now = next((each for each in facts.columns if each.attnum == number), None) if facts else None
     known = now.missing_value if now is not None and (now.type_oid, now.typmod) == of_type else None
+    known = told.get(number) if told.get(number) is not None else known
     for version in reversed(versions):
         for recorded in version.table.columns:
             if recorded.attnum == number:

@@ -23,7 +23,7 @@ from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.postgres.publications.combined_publications import archived_operations
 from walbridge.producer.relations.binary_support import refuse_unreadable, type_readers
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
-from walbridge.producer.relations.columns.uncertain_columns import AT_RELATION, IN_LOOKS, refuse_uncertain
+from walbridge.producer.relations.columns.uncertain_columns import IN_LOOKS, kinds_at_relation, refuse_uncertain
 from walbridge.producer.relations.late_publications import LatePublications
 from walbridge.producer.relations.partition_sessions import PartitionSessions
 from walbridge.producer.relations.publication_sessions import PublicationSessions
@@ -34,6 +34,7 @@ from walbridge.producer.relations.session_writers import SessionWriters
 from walbridge.producer.relations.table_description import announced, describe
 from walbridge.producer.relations.table_names import Name, TableNames, refuse_names_alike
 from walbridge.producer.relations.table_topics import TableTopics
+from walbridge.producer.relations.told_tables import ToldTables
 from walbridge.schemas.avro.framing import CONFLUENT, JSON
 from walbridge.schemas.control.message_schema import message_relation
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -66,6 +67,7 @@ class Tables:
         self._cache = cache
         self.registry = RegistryIds(settings, metadata.on_wait)
         self.versions = RecordedVersions(cache, metadata, self.registry)
+        self.told = ToldTables(cache)
         self.topics = TableTopics(settings, admin, cache)
         self._publisher = publisher
         self.database = database
@@ -132,8 +134,9 @@ class Tables:
         facts, types = self._facts.of(relation, xid, copied)
         called = self._names.receive(relation)
         versions = self._cache.versions_of(relation.relation_id)
-        refuse_uncertain(called, facts, versions, AT_RELATION)
-        self._writer_for(self._record(describe(called, facts, types, versions), types))
+        told = self.told.of(called, facts)
+        refuse_uncertain(called, facts, versions, kinds_at_relation(told))
+        self._writer_for(self._record(describe(called, facts, types, versions, told=told), types))
 
     def refuse_unfit(
         self,

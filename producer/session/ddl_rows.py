@@ -24,13 +24,24 @@ from walbridge.producer.guards.doubts.columns.kept_casts import (
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Insert, Relation, Truncate, sent_bytes
+from walbridge.producer.relations.columns.told_columns import ToldRow
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.left_out_tables import Change, LeftOutTables
 from walbridge.producer.session.table_trouble import TableTrouble
 from walbridge.producer.session.transactions.session_relations import SessionRelations
 from walbridge.producer.session.transactions.transaction import OpenTransaction
 from walbridge.schemas.control.table_progress import CURRENT
-from walbridge.schemas.ddl_row import DDL_COLUMN, END, PARTITIONS, REWRITE, DdlRow, Types, is_ddl_table, parse_ddl_row
+from walbridge.schemas.ddl_row import (
+    DDL_COLUMN,
+    END,
+    ID_COLUMN,
+    PARTITIONS,
+    REWRITE,
+    DdlRow,
+    Types,
+    is_ddl_table,
+    parse_ddl_row,
+)
 from walbridge.schemas.errors import OperatorError
 
 log = structlog.get_logger()
@@ -81,6 +92,12 @@ class DdlRows:
         relation = self._relations.of_next_change(change.relation_id) if isinstance(change, Insert) else None
         if not isinstance(change, Insert) or relation is None or (row := _parsed(relation, change)) is None:
             return  # deleting DDL rows says nothing of tables
+        if row.told is not None:
+            self._relations.note_altered(row.relation_id)
+            row_id = _text(relation, change, ID_COLUMN)
+            if row_id is not None:
+                self._watch.told_places.take(row.relation_id, ToldRow(int(row_id), row.told))
+            return
         for relation_id, reason in self._tables_to_leave(row):
             for record in self._tables.versions.newest([relation_id]):
                 self._out.open()
@@ -144,10 +161,16 @@ class DdlRows:
 
 
 def _parsed(relation: Relation, change: Insert) -> DdlRow | None:
-    places = [place for place, column in enumerate(relation.columns) if column.name == DDL_COLUMN]
-    fields = decode_tuple(change.new)
-    text = sent_bytes(fields[places[0]]) if places and places[0] < len(fields) else None
-    row = None if text is None else parse_ddl_row(text.decode(errors="replace"))
+    text = _text(relation, change, DDL_COLUMN)
+    row = None if text is None else parse_ddl_row(text)
     if row is None:
         log.debug("a row about DDL that this version does not read")
     return row
+
+
+def _text(relation: Relation, change: Insert, name: str) -> str | None:
+    """What stands in this column of the row; None where nothing does."""
+    places = [place for place, column in enumerate(relation.columns) if column.name == name]
+    fields = decode_tuple(change.new)
+    sent = sent_bytes(fields[places[0]]) if places and places[0] < len(fields) else None
+    return None if sent is None else sent.decode(errors="replace")

@@ -3,6 +3,7 @@
 Every line of the table is one mistake, what it would do, and the test that must fail on it.
 """
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -27,6 +28,7 @@ from tests.producer.relations import (
     test_column_numbers,
     test_relation_cache,
     test_tables,
+    test_told_columns,
 )
 from tests.producer.session import (
     test_changes,
@@ -66,7 +68,7 @@ from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.postgres.table_reads import pieces, snapshot
 from walbridge.producer.relations import column_matching, table_description
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
-from walbridge.producer.relations.columns import catalogue_key, number_ranges, uncertain_columns
+from walbridge.producer.relations.columns import catalogue_key, number_ranges, told_columns, uncertain_columns
 from walbridge.producer.relations.columns.known_columns import KnownColumns
 from walbridge.producer.relations.recorded_versions import RecordedVersions
 from walbridge.producer.relations.relation_cache import RelationCache
@@ -213,6 +215,28 @@ NOTICED = {
         Mutant(catalogue_key._was_key, "all(each.table.key_columns for each in versions)", "True"),
         test_column_matching.test_key_is_never_gained_after_any_version_without_one,
     ),
+    "a column that nobody told is taken for one of the told ones": Noticed(
+        Mutant(told_columns.are_all_told, "not told.fresh.issuperset(came)", "False"),
+        partial(
+            test_told_columns.test_column_that_nobody_told_or_a_trigger_that_was_another_one_ends_all_certainty,
+            [replace(test_told_columns.MADE_AGAIN, told=replace(test_told_columns.MADE_AGAIN.told, fresh=frozenset()))],
+            3,
+            "by",
+        ),
+    ),
+    "rows of a trigger that was disabled meanwhile are believed": Noticed(
+        Mutant(told_columns.are_all_told, "told.by != place.by", "False"),
+        partial(
+            test_told_columns.test_column_that_nobody_told_or_a_trigger_that_was_another_one_ends_all_certainty,
+            [replace(test_told_columns.MADE_AGAIN, told=replace(test_told_columns.MADE_AGAIN.told, by="other"))],
+            3,
+            "by",
+        ),
+    ),
+    "an equal Relation of other columns is not installed": Noticed(
+        Mutant(SessionRelations._make_due, " and relation_id not in self._altered", ""),
+        test_session_relations.test_relation_that_is_equal_is_installed_again_after_the_columns_were_altered,
+    ),
     "half a primary key is taken for a key": Noticed(
         Mutant(catalogue_key.catalogue_key, "len(key) == len(primary)", "True"),
         test_column_matching.test_half_of_a_primary_key_is_no_key,
@@ -252,7 +276,7 @@ NOTICED = {
         test_column_numbers.test_facts_of_a_column_of_the_same_name_with_another_number_are_not_taken,
     ),
     "the value of rows older than a column is not recorded": Noticed(
-        Mutant(table_description.describe, "_missing_value(typed, number, facts, versions)", "None"),
+        Mutant(table_description.describe, "_missing_value(typed, number, facts, versions, values)", "None"),
         test_column_numbers.test_value_of_older_rows_is_recorded_with_a_column_that_came_and_holds_on,
     ),
     "a column is remembered before what older rows have in it is told": Noticed(

@@ -41,7 +41,7 @@ from dataclasses import replace
 from walbridge.producer.postgres.facts import TableFile, TableStorage
 from walbridge.schemas.control.table_progress import TableProgress
 
-_LABELS, _KEY, _WITHHELD = "labels=", "key=", "withheld="
+_LABELS, _KEY, _WITHHELD, _TOLD = "labels=", "key=", "withheld=", "told="
 UNUSED, REPLACED = "u", "r"
 """Marks of partitions: see ``partition_rows.py``."""
 _REWRITE_OFFSET = 3
@@ -59,13 +59,14 @@ def as_text(storage: TableStorage) -> str:
     labels = [_LABELS + ",".join(sorted(storage.labels))] if storage.labels else []
     key = [f"{_KEY}{storage.key}"] if storage.key is not None else []
     withheld = [_WITHHELD + ",".join(map(str, sorted(storage.withheld)))] if storage.withheld else []
-    return " ".join([*files, *labels, *key, *withheld])
+    told = [_TOLD + storage.told] if storage.told else []
+    return " ".join([*files, *labels, *key, *withheld, *told])
 
 
 def from_text(text: str) -> TableStorage:
     """``as_text`` read back. Earlier code did not write when partitions joined, labels, marks, keys, generated
-    columns."""
-    files, labels, knows_labels = [], "", True
+    columns, told columns."""
+    files, labels, told, knows_labels = [], "", "", True
     key: int | None = None
     withheld: frozenset[int] = frozenset()
     for each in text.split():
@@ -78,11 +79,15 @@ def from_text(text: str) -> TableStorage:
         if each.startswith(_WITHHELD):
             withheld = frozenset(map(int, each.removeprefix(_WITHHELD).split(",")))
             continue
+        if each.startswith(_TOLD):
+            told = each.removeprefix(_TOLD)
+            continue
         relation_id, file, toast, count, columns, *joined = each.split(":")
         joined_at, mark = (*joined, "", "")[:2]
         knows_labels = knows_labels and bool(joined)
         files.append(TableFile(int(relation_id), int(file), int(toast), int(count), columns, joined_at, mark=mark))
-    return TableStorage(tuple(files), frozenset(labels.split(",") if labels else ()), knows_labels, key, withheld)
+    facts = frozenset(labels.split(",") if labels else ())
+    return TableStorage(tuple(files), facts, knows_labels, key, withheld, told)
 
 
 def with_labels(table: TableProgress, labels: Collection[str]) -> TableProgress:

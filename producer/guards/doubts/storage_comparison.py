@@ -126,7 +126,7 @@ class StorageComparison:
             self._facts.rewrites.forget(found[relation_id].files)
 
     def _remembered(self, relation_id: int, known: TableStorage, now: TableStorage) -> str:
-        now = replace(now, key=self._keys.remembered(relation_id, known, now))
+        now = replace(now, key=self._keys.remembered(relation_id, known, now), told=known.told)
         return as_text(self._facts.partitions.marked(relation_id, by_relation(known), now))
 
     def note_look(self, state: PublicationState, snapshot: Snapshot | None) -> None:

@@ -6,6 +6,7 @@ the kind of what is uncertain; an error for the first of them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import takewhile
 
 from walbridge.producer.errors.tables import column_uncertain
@@ -14,6 +15,7 @@ from walbridge.producer.postgres.facts import TableFacts
 from walbridge.producer.relations.column_matching import numbers_of
 from walbridge.producer.relations.columns.known_columns import KnownColumns, version_with_same_columns
 from walbridge.producer.relations.columns.number_ranges import narrowed
+from walbridge.producer.relations.columns.told_columns import NumberedColumns
 from walbridge.producer.relations.columns.types_kept import numbers_of_types
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import FIRST_USER_OID
@@ -95,6 +97,22 @@ def retyped_columns(relation: Relation, facts: TableFacts | None, versions: Sequ
     ]
 
 
+def altered_types_of_told(
+    told: NumberedColumns, relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]
+) -> list[str]:
+    """The same where event triggers tell the columns' numbers, and of columns that are gone as well: values of a type
+    may have changed before."""
+    recorded = {(each.name, each.type_oid) for version in versions for each in version.table.columns}
+    by_number = {each.attnum: each.type_oid for each in (facts.columns if facts is not None else ())}
+    return [
+        column.name
+        for column, number in zip(relation.columns, told.numbers, strict=True)
+        if column.type_oid >= FIRST_USER_OID
+        and (column.name, column.type_oid) not in recorded
+        and by_number.get(number) != column.type_oid
+    ]
+
+
 def unfilled_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
     """Names of columns of which nobody can tell any more what older rows have in them. These are new columns that are
     dropped by now, with their value for older rows; that may be a column for which the catalogue has such a value; or
@@ -152,6 +170,11 @@ IN_LOOKS: tuple[UncertainColumns, ...] = (unfilled_columns, unidentified_columns
 """The kinds of uncertainty that a look at the catalogue can find, too."""
 AT_RELATION: tuple[UncertainColumns, ...] = (uncertain_columns, made_again_columns, retyped_columns, *IN_LOOKS)
 """All kinds, as a Relation can show them."""
+
+
+def kinds_at_relation(told: NumberedColumns | None) -> tuple[UncertainColumns, ...]:
+    """The kinds that a Relation can show; fewer where its columns are told with their numbers."""
+    return AT_RELATION if told is None else (partial(altered_types_of_told, told),)
 
 
 def refuse_uncertain(

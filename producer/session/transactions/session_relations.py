@@ -34,6 +34,8 @@ class SessionRelations:
         """By relation id: the Relation that the server takes for known, with its arrival number."""
         self._installed: dict[int, Relation] = {}
         self._due: dict[int, Relation] = {}
+        self._altered: set[int] = set()
+        """Tables that a DDL row told of since they were installed: an equal Relation may be of other columns."""
         self._arrivals = 0
 
     def number_arrival(self) -> int:
@@ -46,8 +48,7 @@ class SessionRelations:
         now."""
         self._known[relation.relation_id] = self.number_arrival(), relation
         self._due.pop(relation.relation_id, None)
-        self._installed[relation.relation_id] = relation
-        self._install(relation)
+        self._install_now(relation)
 
     def receive_prepared(self, relation: Relation) -> None:
         """Take a Relation of a prepared transaction: it waits for its commit, but the server takes the Relation for
@@ -87,12 +88,20 @@ class SessionRelations:
         """Install the Relation for the next change of this table, unless it is installed."""
         relation = self._due.pop(relation_id, None)
         if relation is not None:
-            self._installed[relation_id] = relation
-            self._install(relation)
+            self._install_now(relation)
+
+    def note_altered(self, relation_id: int) -> None:
+        """The table's columns were altered: the Relation of its next change is installed, though it may be equal."""
+        self._altered.add(relation_id)
+
+    def _install_now(self, relation: Relation) -> None:
+        self._installed[relation.relation_id] = relation
+        self._altered.discard(relation.relation_id)
+        self._install(relation)
 
     def _make_due(self, relation: Relation) -> None:
         relation_id = relation.relation_id
-        if self._installed.get(relation_id) == relation:
+        if self._installed.get(relation_id) == relation and relation_id not in self._altered:
             self._due.pop(relation_id, None)
         elif self._due.get(relation_id) != relation:
             self._due[relation_id] = relation

@@ -59,7 +59,12 @@ class AddedValues:
     def _is_told(self, column: AddedColumn) -> bool | None:
         """Whether the newest version has the column's value in older rows; None where it is older than the column."""
         if self._is_made_again(column):
-            return False
+            # Rows about it are in the stream, or were: each change is read as a change of its own column.
+            number_is_known = self._told(column.relation_id, column.attnum) is not None
+            if not self._tables.told.tells_all(column.relation_id):
+                return False
+            if not number_is_known:
+                return None
         if column.value is None:
             return True
         told = self._told(column.relation_id, column.attnum)

@@ -63,6 +63,22 @@ def test_replay_without_a_change_leaves_the_table_as_it_was() -> None:
     assert tables.installed == [OLD]
 
 
+def test_relation_that_is_equal_is_installed_again_after_the_columns_were_altered() -> None:
+    """I8: one of them may have been dropped and made again."""
+    tables = Tables()
+    tables.announced.receive(OLD)
+    tables.announced.note_altered(ORDERS)
+    tables.announced.show(OLD, None)
+
+    assert tables.change() == OLD
+    assert tables.installed == [OLD, OLD]
+
+    tables.announced.end_replay()
+    tables.change()
+
+    assert tables.installed == [OLD, OLD]
+
+
 def test_what_a_commit_makes_known_stays_known_unless_a_newer_one_came_meanwhile() -> None:
     """The order on the wire decides, not that of the commits."""
     for is_newer in (True, False):
