@@ -45,6 +45,7 @@ TOLD = {
     "ALTER TABLE {0} RENAME a_new TO a; COMMIT; UPDATE {0} SET a = 80 WHERE id = 2; ALTER TABLE {0} DROP a_old;"
     "UPDATE {0} SET a = 81 WHERE id = 3",
 }
+OF_ROOTS = ("made again between rows", "made again with a value", "made again among rows", "swapped", "a migration")
 UNTOLD = {
     "made again while nothing told it": "UPDATE {0} SET a = 70 WHERE id = 2;"
     f"ALTER EVENT TRIGGER walbridge_ddl_end DISABLE; {AGAIN}; UPDATE {{0}} SET a = 71 WHERE id = 3;"
@@ -104,6 +105,32 @@ def test_table_with_a_column_that_was_added_and_not_told_is_copied(
 ) -> None:
     """I8."""
     check_acts(producer_on(major) if major else producer, UNTOLD, how, are_copied=True)
+
+
+def test_columns_of_partitions_are_followed_by_those_of_their_root(producer: ProducerUnderTest) -> None:
+    """Each partition has numbers of its own; the values of older rows are theirs."""
+    roots = {f"r{number}": what for number, what in enumerate(OF_ROOTS)}
+    for name in roots:
+        producer.database.execute(
+            f"CREATE TABLE {name} (id int PRIMARY KEY, x int, a int, b int, v text) PARTITION BY RANGE (id);"
+            f"ALTER TABLE {name} DROP x; CREATE TABLE {name}_1 (v text, id int PRIMARY KEY, b int, y int, a int);"
+            f"ALTER TABLE {name}_1 DROP y; ALTER TABLE {name} ATTACH PARTITION {name}_1 FOR VALUES FROM (0) TO (5);"
+            f"CREATE TABLE {name}_2 PARTITION OF {name} DEFAULT;"
+            f"INSERT INTO {name} SELECT i, i, -i, 'v' || i FROM generate_series(1, 9) i"
+        )
+    tell(producer.database)
+    producer.publish(*roots, options="WITH (publish_via_partition_root = true)")
+    running = producer.start_streaming()
+    producer.database.execute("UPDATE r0 SET v = 'first' WHERE id = 1")
+    producer.check_equal()
+    running.stop()
+    for name, what in roots.items():
+        act(producer, TOLD[what].replace("{0}", name))
+    running = producer.start_streaming()
+    check_copied(producer, running, dict.fromkeys(roots, False))
+    for name in roots:
+        producer.database.execute(f"UPDATE {name} SET v = 'end' WHERE id IN (2, 8); DELETE FROM {name} WHERE id = 5")
+    producer.check_equal()
 
 
 def test_columns_are_followed_by_number_after_a_restart_at_any_place(producer: ProducerUnderTest) -> None:
