@@ -12,4 +12,5 @@ def test_reader_of_requests_ends_with_its_session_while_the_broker_is_away() -> 
     requests = TableRequests(Settings(kafka=Kafka(bootstrap_servers="127.0.0.1:1")), 0)
     with requests:
         assert requests.take() is None
+    requests._thread.join(10)
     assert not requests._thread.is_alive()

@@ -49,15 +49,14 @@ def admin_that_answers(error: KafkaError) -> TopicAdmin:
         names = [getattr(each, "topic", each) for each in asked] if isinstance(asked, list) else asked.topic_names
         return {name: Answer(error) for name in names}
 
-    admin = TopicAdmin(settings())
-    admin._admin = cast(
-        Any,
-        SimpleNamespace(
-            describe_topics=failed,
-            describe_configs=failed,
-            create_topics=failed,
-        ),
-    )
+    client = SimpleNamespace(describe_topics=failed, describe_configs=failed, create_topics=failed)
+    return admin_of(client)
+
+
+def admin_of(client: object, *, alters: bool = True) -> TopicAdmin:
+    """One that asks this client."""
+    admin = TopicAdmin(settings(), alters=alters)
+    admin._admin = admin.settings_of_topics._admin = cast(Any, client)
     return admin
 
 
@@ -99,10 +98,7 @@ def test_status_topic_that_is_compacted_late_is_altered_if_that_is_allowed_and_s
     """Else a running producer's records hide how a program ended after half a day."""
     spec = status_topic_spec(settings())
     broker = Broker(dict(spec.config) | {"segment.ms": segment_ms}, refusal)
-    admin = TopicAdmin(settings())
-    admin._admin = cast(Any, broker)
-
-    admin.check([spec])
+    admin_of(broker).check([spec])
 
     assert broker.altered == ([("p.status", "segment.ms", "14400000")] if altered else [])
 
@@ -287,8 +283,7 @@ def test_settings_of_a_topic_are_asked_for_once_by_a_look_that_alters_nothing(al
         asked.extend(each.name for each in resources)
         return dict.fromkeys(resources, found)
 
-    admin = TopicAdmin(settings(), alters=alters)
-    admin._admin = cast("Any", SimpleNamespace(describe_configs=described))
+    admin = admin_of(SimpleNamespace(describe_configs=described), alters=alters)
     for _ in range(2):
         admin.check([SPEC, TopicSpec("p.other", 1, {})])
 
