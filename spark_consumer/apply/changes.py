@@ -36,6 +36,7 @@ from walbridge.spark_consumer.delta.scratch_table import scratch_table
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.errors import FIND_THE_WRITER, classifying_errors
 from walbridge.spark_consumer.fold import keyless
+from walbridge.spark_consumer.fold.columns.avro_bytes import NotPlain
 from walbridge.spark_consumer.fold.fold import first_key_name
 from walbridge.spark_consumer.fold.schema_join import place_name, refuse_malformed
 from walbridge.spark_consumer.fold.segment_rows import SegmentRows
@@ -70,6 +71,12 @@ def write_changes(
         try:
             with classifying_errors():
                 changes.apply()
+        except NotPlain:
+            # Nothing is written yet: all rows are on the driver's disk before the first is written.
+            assert records.spooled is not None
+            records.spooled.plans.add_not_plain(shape.relation.topic)
+            one_by_one = replace(records, spooled=None)
+            write_changes(table, one_by_one, shape, segment, commit, existence, appliers)
         except (PySparkException, Py4JError):
             refuse_malformed(records.frame(), shape.relation)
             raise
@@ -219,7 +226,9 @@ class SegmentChanges:
 
     @property
     def _by_executors(self) -> bool:
-        return self.found.has_no_large_values and self.appliers.writes_by_executors(self.found.volume)
+        wanted = self.found.has_no_large_values and self.appliers.writes_by_executors(self.found.volume)
+        # Records on its disk the driver decodes and writes quicker than they would be read again.
+        return wanted and self.found.records.spooled is None
 
     def _add_frame(self, rows: DataFrame) -> None:
         self.appliers.log_executors_write(self.table, self.found.volume)

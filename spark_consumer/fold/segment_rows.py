@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from walbridge.schemas.errors import ProtocolError
 from walbridge.spark_consumer.fold import fold, keyless, large_values, local_fold
+from walbridge.spark_consumer.fold.columns.column_rows import ColumnRows
 from walbridge.spark_consumer.fold.key_changes import fold_by_chain
 from walbridge.spark_consumer.fold.large_values import LargeValues
 from walbridge.spark_consumer.fold.local_events import Event, decoded_events
@@ -29,6 +30,7 @@ from walbridge.spark_consumer.kafka.slices import (
     ONE_TASK_ROWS_MAX,
     Volume,
     conformed,
+    gathered,
     in_slice,
     pieces_of,
     slices_of,
@@ -61,13 +63,24 @@ class SegmentRows:
             self._large_values.close()
 
     def unfolded(self, schema: pa.Schema) -> Iterator[pa.Table]:
-        """One row an event."""
+        """One row an event.
+
+        Raises:
+            NotPlain: while slices are read, if the rows were to be decoded by columns.
+        """
+        if self._by_column is not None:
+            return self._reporting_progress(gathered(self._by_column.unfolded(schema)))
         if self._local_events is not None:
             return self._with_large_values([local_fold.unfolded_rows(self._local_events, self.shape, schema)], schema)
         by = F.struct("partition", "offset")
         return self._with_large_values(
             self._slices_of_records(by, lambda some: fold.unfolded_rows(self._events(some), self.shape)), schema
         )
+
+    @property
+    def _by_column(self) -> ColumnRows | None:
+        found = self.records.spooled
+        return None if found is None or self._large_records else ColumnRows(found, self.shape, self.segment)
 
     @property
     def has_no_large_values(self) -> bool:
@@ -83,7 +96,13 @@ class SegmentRows:
         return self._folded(self._frame())
 
     def folded_by_key(self, schema: pa.Schema) -> Iterator[pa.Table]:
-        """One row a key."""
+        """One row a key.
+
+        Raises:
+            NotPlain: as ``unfolded``.
+        """
+        if self._by_column is not None:
+            return self._reporting_progress(gathered(self._by_column.folded_by_key(schema)))
         if self._local_events is not None:
             return self._with_large_values([local_fold.fold_by_key(self._local_events, self.shape, schema)], schema)
         return self._with_large_values(self._slices_of_records(F.col("key"), self._folded), schema)

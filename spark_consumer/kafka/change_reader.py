@@ -4,7 +4,8 @@ In: a plan. Out: ``PlannedRecords``: the records, and how many and how large the
 
 - A very small plan is fetched by one consumer, without Spark.
 - A small plan comes to the driver in one Spark job without a shuffle.
-- A large plan stays in Spark: one job measures each partition and fills a cache. Tables with few records then have
+- A large plan is fetched by one consumer to the driver's disk, where the driver itself has the cores (``many/``).
+- Else a large plan stays in Spark: one job measures each partition and fills a cache. Tables with few records then have
   them on the driver, all others as a DataFrame (topic, partition, offset, key, value).
 
 Values of more than ``LARGE_BYTES`` are null in both: only their partition, offset and size are kept
@@ -31,6 +32,7 @@ from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.kafka.driver_heap import READING
 from walbridge.spark_consumer.kafka.kafka_log import TASK_ROWS, KafkaLog
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
+from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords
 from walbridge.spark_consumer.kafka.measures import (
     Measure,
     counted_by_partition,
@@ -67,6 +69,8 @@ def one_consumer_rows(partitions: int) -> int:
 
 FetchFew = Callable[[int], pa.Table | None]
 """Fetches all records as ``SIZED_RECORD``; None if a value has more bytes than the argument."""
+FetchMany = Callable[[int], SpooledRecords | None]
+"""Fetches all records to the driver's disk; None if a value has more bytes, or if Spark is to read them."""
 
 
 def _no_values(_records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
@@ -74,7 +78,7 @@ def _no_values(_records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, b
 
 
 def _spark_fetches(_value_bytes_max: int) -> None:
-    """A ``FetchFew`` that leaves all records to Spark."""
+    """A ``FetchFew`` or ``FetchMany`` that leaves all records to Spark."""
 
 
 def _ignore() -> None:
@@ -97,6 +101,8 @@ class TableRecords:
     large: Sequence[LargeRecord] = ()
     values: Values = _no_values
     on_slice: Callable[[], None] = _ignore
+    spooled: SpooledRecords | None = None
+    """The records of all topics, on the driver's disk."""
 
 
 class PlannedRecords:
@@ -109,6 +115,7 @@ class PlannedRecords:
         values: Values = _no_values,
         tasks: int | None = None,
         fetch_few: FetchFew = _spark_fetches,
+        fetch_many: FetchMany = _spark_fetches,
     ) -> None:
         """
         Args:
@@ -116,12 +123,14 @@ class PlannedRecords:
             values: fetches large values.
             tasks: over how many tasks records are spread after fewer readers have read them; None: over no others.
             fetch_few: fetches all records without Spark, if they are small enough.
+            fetch_many: likewise, to disk.
         """
         self._read = read
         self._frame: DataFrame | None = None
         self._tasks = tasks
         self._values = values
         self._is_persisted = False
+        self._spooled: SpooledRecords | None = None
         self._lock = threading.RLock()
         self.measures: Sequence[Measure] = ()
         self.troubles: Mapping[str, TableError] = {}
@@ -136,6 +145,9 @@ class PlannedRecords:
             fetched = _fetch(self._records(), share) if fetched is None else fetched
             large = fetched.filter(pc.is_valid(fetched["large"]))
             self.measures = measured_here(fetched)
+        elif total and (spooled := fetch_many(LARGE_BYTES)):
+            self._spooled, self.measures = spooled, spooled.measures
+            fetched = spooled.records(_topics_for_local_fold(self.measures))
         elif total:
             self.measures = measured(self.persisted())
             if any(measure.large for measure in self.measures):
@@ -158,7 +170,7 @@ class PlannedRecords:
         few = self._fetched_of(topic, sum(volumes.values(), Volume()))
         frame = partial(self._from_spark, topic) if few is None else partial(self._from_driver, few)
         large = [record for record in self.large if record.topic == topic]
-        return TableRecords(frame, volumes, few, large, self._values)
+        return TableRecords(frame, volumes, few, large, self._values, spooled=self._spooled)
 
     def _records(self) -> DataFrame:
         """All records as a DataFrame, made when first asked for."""
@@ -178,11 +190,17 @@ class PlannedRecords:
         return records
 
     def close(self) -> None:
-        """Unpersist the records."""
+        """Unpersist the records, and delete those on disk."""
         if self._is_persisted:
             self._records().unpersist()
+        if self._spooled is not None:
+            self._spooled.close()
 
     def _from_spark(self, topic: str) -> DataFrame:
+        with self._lock:
+            if self._spooled is not None and not self._is_persisted:
+                with READING.of_plan():  # not plain after all: Spark reads them, too
+                    self.persisted().count()
         return self.persisted().where(F.col("topic") == topic).select(*RECORD.names)
 
     def _from_driver(self, fetched: pa.Table) -> DataFrame:
@@ -242,6 +260,7 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
             partial(_values_in_turn, log.values),
             tasks_of(log, plan.rows),
             fetch_few,
+            partial(log.fetch_many, ranges, rows),
         )
     try:
         troubles |= other_counts(planned, counted_by_partition(records.measures))

@@ -24,6 +24,7 @@ from walbridge.schemas.avro.framing import frame_id_if_known
 from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import RetryableError
 from walbridge.spark_consumer.kafka.kafka_client import java_list
+from walbridge.spark_consumer.kafka.many.record_handles import RecordHandles
 from walbridge.spark_consumer.kafka.ranges import RECORD, SIZED_RECORD, Range
 
 POLL_MS = 200
@@ -34,7 +35,6 @@ Record = tuple[str, int, int, bytes | None, bytes | None]
 """The columns of ``RECORD``."""
 POLL_BYTES_MAX = 2 * 2**20
 """Bytes of keys and values in one poll, of which the heap holds two more copies meanwhile."""
-_RECORD = "org.apache.kafka.clients.consumer.ConsumerRecord"
 _HEADER = re.compile(
     rb"ConsumerRecord\(topic = ([A-Za-z0-9._-]+), partition = (\d+), leaderEpoch = \w+, offset = (\d+), "
     rb"\w+ = -?\d+, serialized key size = (-?\d+), serialized value size = (-?\d+),"
@@ -61,7 +61,7 @@ class FewRecords:
             Py4JJavaError: what the client says.
         """
         try:
-            return _sized(list(self._records(ranges, value_bytes_max)))
+            return sized_here(list(self._records(ranges, value_bytes_max)))
         except NeedsSpark:
             return None
         finally:
@@ -105,7 +105,7 @@ def _advance(remaining: dict[PartitionId, Range], partition_id: PartitionId, off
         remaining[partition_id] = max(start, offset), end
 
 
-def _sized(records: list[Record]) -> pa.Table:
+def sized_here(records: list[Record]) -> pa.Table:
     """The records as ``SIZED_RECORD``."""
     columns = dict(zip(RECORD.names, zip(*records, strict=True), strict=True)) if records else {}
     values = columns.get("value", ())
@@ -141,7 +141,7 @@ class PolledRecords:
         self._jvm = jvm
         self._text = jvm.java.io.ByteArrayOutputStream()
         self._bytes = jvm.java.io.ByteArrayOutputStream()
-        handles = _Handles(jvm, consumer.getClass().getClassLoader())
+        handles = RecordHandles(jvm, consumer.getClass().getClassLoader())
         self._print_headers = handles.printing(jvm.java.io.PrintStream(self._text, False, "UTF-8"))
         self._add_key, self._add_value = (handles.appending(part, self._bytes) for part in ("key", "value"))
 
@@ -201,47 +201,3 @@ def _split(headers: Sequence[_Header], content: bytes) -> list[Polled]:
         key_at, value_at = key_at + each.key_size, value_at + each.value_size
         found.append(Polled(each.partition_id, each.offset, key, value))
     return found
-
-
-class _Handles:
-    """Makes ``java.util.function.Consumer`` objects for records out of Java's own methods."""
-
-    def __init__(self, jvm: Any, loader: Any) -> None:
-        self._jvm, invoke = jvm, jvm.java.lang.invoke
-        self._all, self._type, self._proxies = (
-            invoke.MethodHandles,
-            invoke.MethodType.methodType,
-            invoke.MethodHandleProxies,
-        )
-        self._lookup = self._all.publicLookup()
-        self._class = jvm.java.lang.Class.forName
-        self._record = self._class(_RECORD, True, loader)
-        self._object, self._of_bytes = self._class("java.lang.Object"), self._class("[B")
-        self._void, self._boolean = jvm.java.lang.Void.TYPE, jvm.java.lang.Boolean.TYPE
-
-    def printing(self, stream: Any) -> Any:
-        """One that prints a record's header to a PrintStream."""
-        type_of = self._type(self._void, self._object)
-        return self._consumer(
-            self._lookup.findVirtual(self._class("java.io.PrintStream"), "print", type_of).bindTo(stream)
-        )
-
-    def appending(self, part: str, stream: Any) -> Any:
-        """One that appends a record's key or value, unless it is null, to a ByteArrayOutputStream."""
-        read = self._lookup.findVirtual(self._record, part, self._type(self._object))
-        stream_class = self._class("java.io.ByteArrayOutputStream")
-        write = self._lookup.findVirtual(stream_class, "writeBytes", self._type(self._void, self._of_bytes))
-        write = write.bindTo(stream).asType(self._type(self._void, self._object))
-        is_null = self._lookup.findStatic(
-            self._class("java.util.Objects"), "isNull", self._type(self._boolean, self._object)
-        )
-        nothing = self._all.empty(self._type(self._void, self._record))
-        return self._consumer(self._all.guardWithTest(self._after(read, is_null), nothing, self._after(read, write)))
-
-    def _after(self, first: Any, second: Any) -> Any:
-        """The handle that calls ``second`` with the result of ``first``."""
-        return self._all.collectArguments(second, 0, first)
-
-    def _consumer(self, handle: Any) -> Any:
-        any_record = handle.asType(self._type(self._void, self._object))
-        return self._proxies.asInterfaceInstance(self._class("java.util.function.Consumer"), any_record)

@@ -115,6 +115,11 @@ class KafkaClient:
         partitions = self._call(lambda consumer: consumer.partitionsFor(topic))
         return len(partitions) if partitions is not None else 0
 
+    @property
+    def fetch_sizes(self) -> dict[str, str]:
+        """Properties of a consumer whose answers unpack to what the heap has room for."""
+        return dict.fromkeys(_SIZES, self._fetch_bytes)
+
     def close(self) -> None:
         """Let go of the connection."""
         if self._consumer is not None:
@@ -153,7 +158,7 @@ class KafkaClient:
     def _call(self, question: Any) -> Any:
         try:
             if self._consumer is None:
-                self._consumer = self._connect(dict.fromkeys(_SIZES, self._fetch_bytes) | OWN)
+                self._consumer = self._connect(self.fetch_sizes | OWN)
             return question(self._consumer)
         except Py4JJavaError as error:
             raise self.classified_error(error.java_exception) from None

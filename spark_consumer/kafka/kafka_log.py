@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from walbridge.schemas.control.cut import PartitionId
@@ -21,10 +22,11 @@ from walbridge.schemas.errors import TableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.errors import CutsLost, classifying_errors, records_gone
-from walbridge.spark_consumer.jvm.executors import executor_cores
+from walbridge.spark_consumer.errors import classified_error as sorted_error
+from walbridge.spark_consumer.jvm.executors import executor_cores, is_cluster
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
-from walbridge.spark_consumer.kafka.few_records import FewRecords, PolledRecords
-from walbridge.spark_consumer.kafka.kafka_client import API_TIMEOUT_MS, KafkaClient, MissingTopics
+from walbridge.spark_consumer.kafka.few_records import FewRecords, NeedsSpark, PolledRecords
+from walbridge.spark_consumer.kafka.kafka_client import API_TIMEOUT_MS, OWN, KafkaClient, MissingTopics
 from walbridge.spark_consumer.kafka.large_records import (
     ONE_BY_ONE,
     PROPERTIES,
@@ -33,6 +35,9 @@ from walbridge.spark_consumer.kafka.large_records import (
     close_consumer,
     reading,
 )
+from walbridge.spark_consumer.kafka.many.many_records import CONSUMER, ManyRecords
+from walbridge.spark_consumer.kafka.many.plans_on_driver import PlansOnDriver
+from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords
 from walbridge.spark_consumer.kafka.ranges import RECORD, Range
 
 _PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "10000"}
@@ -60,6 +65,7 @@ class KafkaLog(KafkaClient):
         self._visible_timeout_s = settings.lake.visible_timeout_s
         self._settings = settings
         self._polled: PolledRecords | None = None
+        self._plans = PlansOnDriver(settings)
 
     @cached_property
     def heap(self) -> DriverHeap:
@@ -116,6 +122,37 @@ class KafkaLog(KafkaClient):
             return few.fetch(ranges, value_bytes_max)
 
         found: pa.Table | None = self._call(fetch)
+        return found
+
+    def fetch_many(
+        self, ranges: Mapping[PartitionId, Range], rows: Mapping[str, int], value_bytes_max: int
+    ) -> SpooledRecords | None:
+        """Exactly these records on the driver's disk, by one consumer; None where Spark is to read them.
+
+        Args:
+            rows: how many records each topic has.
+
+        Raises:
+            RetryableError: the broker is away, or sends none.
+        """
+        if is_cluster(self._spark) or not self._plans.suits(rows):
+            return None
+
+        def fetch(_kept: Any) -> SpooledRecords | None:
+            # Its polls are larger than those of the consumer that is kept.
+            own = self._connect(self.fetch_sizes | OWN | CONSUMER)
+            try:
+                return ManyRecords(self._jvm, own).fetch(ranges, value_bytes_max, self._plans)
+            except NeedsSpark:
+                return None
+            except Py4JJavaError as error:
+                if self._is_a(error.java_exception, "java.io.IOException"):  # of the disk: Kafka's are others
+                    raise sorted_error(error) from None
+                raise
+            finally:
+                close_consumer(self._spark, own)
+
+        found: SpooledRecords | None = self._call(fetch)
         return found
 
     def options(self) -> dict[str, str]:

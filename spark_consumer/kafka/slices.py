@@ -4,7 +4,7 @@ In: frames, and how much they hold. Out: Arrow slices that are bounded by rows a
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -107,6 +107,21 @@ def to_driver(slice_of_frame: DataFrame, volume: Volume) -> pa.Table:
 
 
 _TO_DRIVER = threading.Lock()
+
+
+def gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The rows of small tables in slices: as many as fit in one."""
+    held: list[pa.Table] = []
+    volume = Volume()
+    for table in tables:
+        added = volume + Volume(table.num_rows, table.nbytes)
+        if held and not added.fits(Volume(SLICE_ROWS_MAX, SLICE_BYTES_MAX)):
+            yield pa.concat_tables(held)
+            held, added = [], added - volume
+        held.append(table)
+        volume = added
+    if held:
+        yield pa.concat_tables(held)
 
 
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:

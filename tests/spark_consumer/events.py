@@ -7,12 +7,14 @@ needs Spark after all fails.
 """
 
 import json
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
@@ -31,6 +33,7 @@ from walbridge.spark_consumer.apply.job_lake import JobLake
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.kafka.change_reader import PlannedRecords, TableRecords
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
+from walbridge.spark_consumer.kafka.many.spooled_records import Part, SpooledRecords
 from walbridge.spark_consumer.kafka.slices import Volume
 from walbridge.spark_consumer.plan.plan import Plan, Segment, TableHead, TablePlan
 
@@ -128,6 +131,23 @@ class Log:
             written_by = frame_id_if_known(cast("bytes | None", row["value"]))
             volumes[written_by] = volumes.get(written_by, Volume()) + Volume(1, 1)
         return TableRecords(_no_frame, volumes, pa.Table.from_pylist(mine, _SCHEMA))
+
+    def on_disk(self) -> SpooledRecords:
+        """The records as those of a large plan are: on the driver's disk, partition by partition."""
+        file = tempfile.TemporaryFile()  # noqa: SIM115 it goes with the records
+        found, at = SpooledRecords(file), 0
+        for topic, partition in sorted({(str(row["topic"]), cast("int", row["partition"])) for row in self.rows}):
+            mine = [row for row in self.rows if (row["topic"], row["partition"]) == (topic, partition)]
+            pairs = [(cast("bytes | None", row["key"]), cast("bytes | None", row["value"])) for row in mine]
+            sizes = [[-1 if each is None else len(each) for each in pair] for pair in pairs]
+            starts = at + np.cumsum([0, *(sum(max(size, 0) for size in pair) for pair in sizes)])
+            keys, values = (np.array(of, np.int64) for of in zip(*sizes, strict=True))
+            offsets = np.array([cast("int", row["offset"]) for row in mine])
+            found.parts.append(Part((topic, partition), offsets, starts[:-1], keys, values))
+            file.write(b"".join((key or b"") + (value or b"") for key, value in pairs))
+            at = int(starts[-1])
+        file.flush()
+        return found
 
 
 def _no_frame() -> DataFrame:

@@ -31,6 +31,7 @@ from walbridge.spark_consumer.apply.copies.copy_builds import CopyBuild
 from walbridge.spark_consumer.delta.maintenance.revisits import Revisits
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.kafka.cuts_source import CutsFrom, CutsSource
+from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords
 from walbridge.spark_consumer.plan import ended_copies
 from walbridge.spark_consumer.plan.plan import Plan
 
@@ -101,11 +102,17 @@ class MemoryPipeline:
     def copied(self, _log: object, plan: Plan, on_step: Callable[[], None]) -> Iterator[TableRecords]:
         """Stands for ``copied_records``."""
         on_step()
-        yield PlannedInMemory(self.log, plan, self.lost).of(plan.tables[0].topic)
+        with self.planned(_log, plan) as found:
+            yield found.of(plan.tables[0].topic)
 
     @contextmanager
     def planned(self, _log: object, plan: Plan) -> Iterator[PlannedInMemory]:
-        yield PlannedInMemory(self.log, plan, self.lost)
+        found = PlannedInMemory(self.log, plan, self.lost)
+        try:
+            yield found
+        finally:
+            for each in found.on_disk:
+                each.close()
 
     def follow(self, source: CutsSource, act: Callable[[CutsFrom], None]) -> None:
         """A stream whose checkpoint was lost: it has a trigger for each cut there is, the log's end is the same."""
@@ -121,6 +128,7 @@ class PlannedInMemory:
     log: Log
     plan: Plan
     lost: Mapping[str, TableError]
+    on_disk: list[SpooledRecords] = field(default_factory=list)
 
     def of(self, topic: str) -> TableRecords:
         if topic in self.lost:
@@ -129,7 +137,12 @@ class PlannedInMemory:
         rows = self.log.rows[part.start_offset : part.end_offset] if part else []
         mine = [row for row in rows if row["topic"] == topic]
         assert len(mine) == (part.records if part else 0), "a plan says how many records it reads"
-        return Log(mine).on_driver(topic)
+        records = Log(mine).on_driver(topic)
+        if self.plan.to_cut % 2:
+            return records
+        # Every second plan is one whose records are fetched to disk.
+        self.on_disk.append(Log(mine).on_disk())
+        return replace(records, spooled=self.on_disk[-1])
 
 
 @contextmanager

@@ -81,6 +81,9 @@ class FrameLog:
     def fetch_few(self, _ranges: Mapping[PartitionId, Range], _value_bytes_max: int) -> None:
         """Spark reads them."""
 
+    def fetch_many(self, _ranges: Mapping[PartitionId, Range], _rows: Mapping[str, int], _value_bytes_max: int) -> None:
+        """Spark reads them."""
+
     def read(self, _ranges: Mapping[PartitionId, Range], _rows: int = 0) -> DataFrame:
         return events.records_frame(self.spark, self.rows)
 

@@ -1,0 +1,1 @@
+"""Many records, decoded column by column on the driver."""

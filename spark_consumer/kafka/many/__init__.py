@@ -1,0 +1,1 @@
+"""Many records, fetched by the driver without Spark."""

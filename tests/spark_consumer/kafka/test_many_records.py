@@ -1,0 +1,175 @@
+"""Many records, read by one consumer to a file: the same that Spark reads."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from tests.contract_writer import ContractWriter
+from tests.spark_consumer.kafka.test_few_records import ANY_SIZE, KEYED, in_order, log, read_by_spark, writer, written
+from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.kafka import change_reader, kafka_client
+from walbridge.spark_consumer.kafka.change_reader import planned_records
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.many import many_records, spooled_records
+from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords
+from walbridge.spark_consumer.kafka.measures import Measure, measured_here
+from walbridge.spark_consumer.kafka.slices import Volume
+from walbridge.spark_consumer.plan.plan import make_plan
+
+__all__ = ["log", "writer"]
+
+
+def records_of(found: SpooledRecords) -> list[dict[str, Any]]:
+    topics = {part.partition_id[0] for part in found.parts}
+    return in_order(found.records(topics))
+
+
+def by_place(measures: Any) -> dict[tuple[str, int, str | None], tuple[Any, ...]]:
+    """What several measures of one partition and frame say together."""
+    found: dict[tuple[str, int, str | None], Measure] = {}
+    for each in measures:
+        place = each.topic, each.partition, each.frame_id
+        before = found.get(place, each)
+        volume = each.volume if before is each else before.volume + each.volume
+        found[place] = Measure(*place, volume, before.first_offset, each.last_offset)
+    return {place: (each.volume, each.first_offset, each.last_offset) for place, each in found.items()}
+
+
+def test_records_that_go_while_they_are_read_are_never_passed_over(log: KafkaLog, writer: ContractWriter) -> None:
+    """I7: no client's own choice of another offset; the next attempt finds what is gone."""
+    place = written(writer)[1].topic, 0
+    end = log.ends([place])[place]
+    admin = AdminClient({"bootstrap.servers": writer.bootstrap_servers})
+    admin.delete_records([TopicPartition(*place, 3)])[TopicPartition(*place)].result(30)
+
+    with pytest.raises(RetryableError, match="records went while they were read"):
+        log.fetch_many({place: (0, end)}, {}, ANY_SIZE)
+
+
+def test_a_broker_that_sends_nothing_is_not_waited_for_for_ever(
+    log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = written(writer)[1].topic, 0
+    monkeypatch.setattr(many_records, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(many_records, "POLL_MS", 1)
+
+    with pytest.raises(RetryableError, match="Kafka does not send"):
+        log.fetch_many({place: (log.ends([place])[place], 10**6)}, {}, ANY_SIZE)
+
+
+def test_a_full_disk_is_the_operators_and_the_next_fetch_finds_room(
+    log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ranges = {(table.topic, 0): (0, 5) for table in written(writer)}
+
+    def on_full_disk(**_: object) -> tuple[int, str]:
+        name = tmp_path / "full"
+        name.symlink_to("/dev/full")
+        return os.open(name, os.O_RDONLY), str(name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "mkstemp", on_full_disk)
+        with pytest.raises(OperatorError, match="No space left on device"):
+            log.fetch_many(ranges, {}, ANY_SIZE)
+    found = log.fetch_many(ranges, {}, ANY_SIZE)
+    assert found is not None
+    with closing(found):
+        assert len(records_of(found)) > 0
+
+
+def test_what_is_fetched_has_no_name_on_the_disk(
+    log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """I9: it is gone with a job that is killed."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    found = log.fetch_many({(table.topic, 0): (0, 5) for table in written(writer)}, {}, ANY_SIZE)
+    assert found is not None
+    with closing(found):
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("spoils", ["a large value", "a foreign record"])
+def test_what_only_spark_can_tell_is_left_to_spark(log: KafkaLog, writer: ContractWriter, spoils: str) -> None:
+    """I7"""
+    keyed, _ = written(writer)
+    end = log.ends([(keyed.topic, 0)])[keyed.topic, 0]
+    value_bytes_max = 800 if spoils == "a large value" else ANY_SIZE
+    if spoils == "a foreign record":
+        stranger = Producer({"bootstrap.servers": writer.bootstrap_servers})
+        stranger.produce(keyed.topic, b"strange", partition=0)
+        stranger.flush()
+        end += 1
+    assert log.fetch_many({(keyed.topic, 0): (0, end)}, {}, value_bytes_max) is None
+
+
+@pytest.mark.parametrize("fetch_bytes", [1, 2**17], ids=["batch by batch", "all at once"])
+def test_any_ranges_are_read_as_spark_reads_them(
+    log: KafkaLog, writer: ContractWriter, fetch_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I7: the end excluded; markers and aborted records are passed, also where a range ends with them."""
+    sizes = dict.fromkeys(kafka_client._SIZES, str(fetch_bytes))
+    monkeypatch.setattr(kafka_client, "OWN", kafka_client.OWN | sizes)
+    monkeypatch.setattr(spooled_records, "CHUNK_ROWS", 5)
+    monkeypatch.setattr(many_records, "POLL_ROWS", 3)
+    places = [(table.topic, partition) for table in written(writer) for partition in range(table.partition_count)]
+    ends = log.ends(places)
+    of_spark = in_order(read_by_spark(log, {place: (0, ends[place]) for place in places}))
+    draw = random.Random(fetch_bytes)
+
+    for _ in range(15):
+        ranges = {}
+        for place in draw.sample(places, draw.randint(1, len(places))):
+            start, end = sorted(draw.sample(range(ends[place] + 1), 2))
+            ranges[place] = start, end
+        expected = [
+            record
+            for record in of_spark
+            for start, end in [ranges.get((record["topic"], record["partition"]), (0, 0))]
+            if start <= record["offset"] < end
+        ]
+        found = log.fetch_many(ranges, {}, ANY_SIZE)
+
+        assert found is not None
+        with closing(found):
+            assert records_of(found) == expected
+            few = log.fetch_few(ranges, ANY_SIZE)
+            assert few is not None
+            assert by_place(found.measures) == by_place(measured_here(few))
+
+
+@pytest.mark.parametrize("applier", ["auto", "spark"])
+def test_a_large_plan_is_read_by_spark_only_where_it_must_be(
+    spark: SparkSession, kafka: KafkaBroker, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch, applier: str
+) -> None:
+    """I7, I9: what is not plain after all is read again."""
+    settings = Settings(
+        name=writer.pipeline,
+        kafka={"bootstrap_servers": kafka.bootstrap_servers},  # type: ignore[arg-type]
+        lake={"applier": applier},  # type: ignore[arg-type]
+    )
+    monkeypatch.setattr(change_reader, "LOCAL_FOLD_MAX", Volume())
+    keyed = writer.relation("k", KEYED, relation_id=1, partitions=3)
+    plan = make_plan([(0, writer.copy([(keyed, [{"id": number} for number in range(9)])]))], {})
+    log = KafkaLog(spark, settings)
+    read = MagicMock(side_effect=log.read)
+    monkeypatch.setattr(log, "read", read)
+
+    with planned_records(log, plan) as records:
+        found = records.of(keyed.topic)
+        assert (found.spooled is None, read.call_count) == ((True, 1) if applier == "spark" else (False, 0))
+        assert sum(volume.rows for volume in found.volumes.values()) == plan.rows
+        assert found.frame().count() == plan.rows
+    assert read.call_count == 1
