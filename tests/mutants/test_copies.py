@@ -55,7 +55,7 @@ NOTICED = {
         test_copies_beside.test_a_table_that_is_left_inside_of_its_copy_is_copied_no_more,
     ),
     "rows that were copied at the LSN of a change of shape are lost": Noticed(
-        Mutant(TableWalk._divide, "max(at.ordinal, 0)", "at.ordinal"),
+        Mutant(table_walk._behind_copied_rows, "max(at.ordinal, 0)", "at.ordinal"),
         test_copies_beside.test_a_copy_with_two_shapes_is_two_segments_of_which_the_first_may_lack_values,
     ),
     "shapes inside of a copy are forgotten": Noticed(
