@@ -51,13 +51,14 @@ TOLD = {
     "integers",
     "labels",
     "wider number",
+    "same name",
     "arrays",
     "arrays of labels and texts",
     "labels, without a limit",
     "texts",
     "json",
 }
-"""Where a row tells that the command does nothing else, it costs no copy."""
+"""Where a row tells that the command does nothing else, or which columns there are by then, it costs no copy."""
 
 
 @pytest.mark.parametrize("how", [in_soak("slow"), in_soak("fast"), in_soak("quiet"), "told"])
