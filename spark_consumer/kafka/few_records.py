@@ -23,8 +23,8 @@ import pyarrow as pa
 from walbridge.schemas.avro.framing import frame_id_if_known
 from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import RetryableError
+from walbridge.spark_consumer.jvm.record_handles import RecordHandles
 from walbridge.spark_consumer.kafka.kafka_client import java_list
-from walbridge.spark_consumer.kafka.many.record_handles import RecordHandles
 from walbridge.spark_consumer.kafka.ranges import RECORD, SIZED_RECORD, Range
 
 POLL_MS = 200

@@ -53,11 +53,15 @@ def install(database: Database) -> list[str]:
     return said
 
 
+def all_rows(database: Database) -> list[DdlRow]:
+    """All that was told, oldest first."""
+    found = database.rows("SELECT told FROM walbridge.ddl_commands ORDER BY id")
+    return [each for (text,) in found if (each := parse_ddl_row(text)) is not None]
+
+
 def rows(database: Database) -> list[DdlRow]:
     """All that was told, oldest first; but for how commands ended, and columns after them."""
-    found = database.rows("SELECT told FROM walbridge.ddl_commands ORDER BY id")
-    told = [parse_ddl_row(text) for (text,) in found]
-    return [each for each in told if each is not None and each.event not in (END, COLUMNS)]
+    return [each for each in all_rows(database) if each.event not in (END, COLUMNS)]
 
 
 def oid(database: Database, name: str) -> int:

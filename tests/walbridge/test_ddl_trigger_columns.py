@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
-import pytest
-
-from tests.fix_postgres import Database, new_database
-from tests.walbridge.test_ddl_trigger import NEWEST, install, oid
+from tests.fix_postgres import Database
+from tests.walbridge.test_ddl_trigger import all_rows, install, oid, told_in
 from walbridge.ddl_trigger_columns import TABLES_MAX
-from walbridge.embedded.postgres import PostgresServer
-from walbridge.schemas.ddl_row import COLUMNS, TOLD_BY, TOLD_COLUMNS, DdlRow, ToldColumn, ToldColumns, parse_ddl_row
+from walbridge.schemas.ddl_row import COLUMNS, TOLD_BY, TOLD_COLUMNS, DdlRow, ToldColumn, ToldColumns
 
+__all__ = ["told_in"]
 INT4, TEXT = 23, 25
-
-
-@pytest.fixture(params=[12, NEWEST])
-def told_in(
-    request: pytest.FixtureRequest, postgres: PostgresServer, postgres_version: Callable[[int], PostgresServer]
-) -> Iterator[Database]:
-    """A database that tells DDL."""
-    server = postgres_version(request.param) if request.param else postgres
-    with new_database(server) as database:
-        install(database)
-        yield database
 
 
 def rows(database: Database) -> list[DdlRow]:
     """Of columns, oldest first."""
-    found = database.rows("SELECT told FROM walbridge.ddl_commands ORDER BY id")
-    told = [parse_ddl_row(text) for (text,) in found]
-    return [each for each in told if each is not None and each.event == COLUMNS]
+    return [each for each in all_rows(database) if each.event == COLUMNS]
 
 
 def told(database: Database) -> list[ToldColumns]:

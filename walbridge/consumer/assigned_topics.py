@@ -64,9 +64,9 @@ class AssignedTopics:
         return dict(self._ids)
 
     @property
-    def are_all_read(self) -> bool:
-        """Whether no topic waits for an earlier one."""
-        return not self._blocked
+    def has_blocked(self) -> bool:
+        """Whether a topic is not read yet, since an earlier one comes first."""
+        return bool(self._blocked)
 
     def assign_new(self) -> None:
         """Begin to read the topics that are not read yet, unless an earlier topic of the same table comes first.

@@ -102,13 +102,12 @@ class CutReader:
         deadline_s = time.monotonic() + timeout_s
         while True:
             message = self._consumer.poll(min(max(deadline_s - time.monotonic(), 0), SLICE_S))
-            error = message.error() if message is not None else None
-            if message is not None and error is None:
+            if message is not None and (error := message.error()) is None:
                 self._is_at_end = False
                 return self._decoded(message.offset() or 0, message.value() or b"")
-            if error is not None:
+            if message is not None and error is not None:
                 if error.code() == KafkaError._PARTITION_EOF:
-                    self._is_at_end, self.end_offset = True, message.offset() or 0  # type: ignore[union-attr]
+                    self._is_at_end, self.end_offset = True, message.offset() or 0
                 elif (refused := refusal(error, self.topic)) is not None:
                     raise refused
             self._check_topic_if_due()

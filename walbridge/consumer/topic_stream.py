@@ -99,7 +99,7 @@ class EventStream:
 
     @property
     def _is_over(self) -> bool:
-        return not self._follow and self._topics.are_all_read and self._positions.are_at_end
+        return not self._follow and not self._topics.has_blocked and self._positions.are_at_end
 
     @property
     def topic_ids(self) -> dict[str, str]:
@@ -141,7 +141,7 @@ class EventStream:
         assert error is not None
         if error.code() == KafkaError._PARTITION_EOF:
             self._positions.on_end(partition, message.offset() or 0)
-            if not self._topics.are_all_read:
+            if self._topics.has_blocked:
                 self._topics.assign_new()
         elif (refused := refusal(error, f"{partition[0]}[{partition[1]}]")) is not None:
             raise refused

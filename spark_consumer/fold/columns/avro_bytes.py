@@ -17,8 +17,6 @@ Words = npt.NDArray[Any]
 """Of uint64: to numpy's own types, which are not right there, ``words & 1`` would be signed."""
 Numbers = npt.NDArray[np.int64]
 
-PADDING = 32
-"""Bytes that must follow the last record: a word is read wherever a value may begin."""
 _CONTINUED = np.uint64(0x8080808080808080)
 _GROUPS = np.uint64(0x7F7F7F7F7F7F7F7F)
 _ONE = np.uint64(1)
@@ -32,7 +30,8 @@ class AvroBytes:
     """The bytes of many records. A place that lies outside raises NotPlain when it is read."""
 
     def __init__(self, data: npt.NDArray[np.uint8]) -> None:
-        """``data``: a multiple of eight bytes long, with ``PADDING`` at its end."""
+        """``data``: a multiple of eight bytes long, with ``spooled_records.PADDING`` at its end, since a word is read
+        wherever a value may begin."""
         self.data = data
         self._words: Words = data.view(np.uint64)
 

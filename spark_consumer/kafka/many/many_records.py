@@ -17,9 +17,9 @@ import numpy as np
 
 from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import RetryableError
+from walbridge.spark_consumer.jvm.record_handles import RecordHandles
 from walbridge.spark_consumer.kafka.few_records import PATIENCE_S, POLL_MS, NeedsSpark
 from walbridge.spark_consumer.kafka.many.plans_on_driver import PlansOnDriver
-from walbridge.spark_consumer.kafka.many.record_handles import RecordHandles
 from walbridge.spark_consumer.kafka.many.spooled_records import Part, SpooledRecords
 from walbridge.spark_consumer.kafka.ranges import Range
 

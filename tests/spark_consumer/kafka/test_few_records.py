@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -76,6 +77,27 @@ def written(writer: ContractWriter) -> tuple[RelationRecord, RelationRecord]:
     return keyed, keyless
 
 
+def drawn_ranges(draw: random.Random, ends: Mapping[PartitionId, int]) -> dict[PartitionId, Range]:
+    """Ranges of some of the partitions."""
+    places = draw.sample(list(ends), draw.randint(1, len(ends)))
+    return {place: _two(sorted(draw.sample(range(ends[place] + 1), 2))) for place in places}
+
+
+def _two(offsets: list[int]) -> Range:
+    start, end = offsets
+    return start, end
+
+
+def within(ranges: Mapping[PartitionId, Range], records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of the records that are in the ranges."""
+    return [
+        record
+        for record in records
+        for start, end in [ranges.get((record["topic"], record["partition"]), (0, 0))]
+        if start <= record["offset"] < end
+    ]
+
+
 @pytest.mark.parametrize(
     "fetch_bytes", [1, in_soak(2_000), 2**17], ids=["batch by batch", "some batches", "all at once"]
 )
@@ -91,20 +113,12 @@ def test_any_ranges_are_read_as_spark_reads_them(
     draw = random.Random(fetch_bytes)
 
     for _ in range(15):
-        ranges = {}
-        for place in draw.sample(places, draw.randint(1, len(places))):
-            start, end = sorted(draw.sample(range(ends[place] + 1), 2))
-            ranges[place] = start, end
+        ranges = drawn_ranges(draw, ends)
         found = log.fetch_few(ranges, ANY_SIZE)
 
         assert found is not None
         assert found.schema == SIZED_RECORD
-        assert in_order(found) == [
-            record
-            for record in of_spark
-            for start, end in [ranges.get((record["topic"], record["partition"]), (0, 0))]
-            if start <= record["offset"] < end
-        ]
+        assert in_order(found) == within(ranges, of_spark)
 
 
 def test_one_larger_value_leaves_all_to_spark_and_the_next_plan_is_read(log: KafkaLog, writer: ContractWriter) -> None:

@@ -16,7 +16,17 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import ContractWriter
-from tests.spark_consumer.kafka.test_few_records import ANY_SIZE, KEYED, in_order, log, read_by_spark, writer, written
+from tests.spark_consumer.kafka.test_few_records import (
+    ANY_SIZE,
+    KEYED,
+    drawn_ranges,
+    in_order,
+    log,
+    read_by_spark,
+    within,
+    writer,
+    written,
+)
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
@@ -130,21 +140,12 @@ def test_any_ranges_are_read_as_spark_reads_them(
     draw = random.Random(fetch_bytes)
 
     for _ in range(15):
-        ranges = {}
-        for place in draw.sample(places, draw.randint(1, len(places))):
-            start, end = sorted(draw.sample(range(ends[place] + 1), 2))
-            ranges[place] = start, end
-        expected = [
-            record
-            for record in of_spark
-            for start, end in [ranges.get((record["topic"], record["partition"]), (0, 0))]
-            if start <= record["offset"] < end
-        ]
+        ranges = drawn_ranges(draw, ends)
         found = log.fetch_many(ranges, {}, ANY_SIZE)
 
         assert found is not None
         with closing(found):
-            assert records_of(found) == expected
+            assert records_of(found) == within(ranges, of_spark)
             few = log.fetch_few(ranges, ANY_SIZE)
             assert few is not None
             assert by_place(found.measures) == by_place(measured_here(few))
