@@ -50,7 +50,7 @@ help:
 demo: setup
 	@$(BIN)/python -m walbridge demo $(ARGS)
 
-UNIT := not servers and not soak and not bench and not simulation and not compose
+UNIT := not servers and not component and not soak and not bench and not simulation and not compose
 
 # What takes one core, or waits, runs beside the unit tests, whose processes wait now and then. All of it
 # ends before make fails.
@@ -77,7 +77,7 @@ ENDS := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true --max-w
 
 test: BESIDE_UNITS := archives
 test: check
-	$(BIN)/pytest -n auto --dist loadgroup --no-loadscope-reorder $(ENDS) -m '(servers or simulation) and not soak and not bench and not compose' --durations=10 $(ARGS)
+	$(BIN)/pytest -n auto --dist loadgroup --no-loadscope-reorder $(ENDS) -m '(servers or component or simulation) and not soak and not bench and not compose' --durations=10 $(ARGS)
 
 # T is what pytest takes: a folder, a file, or a test of it. Server fixtures start what the test needs.
 one: setup

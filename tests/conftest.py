@@ -40,6 +40,16 @@ SHOWN = ("pyspark", "delta-spark", "deltalake", "psycopg", "confluent-kafka", "e
 
 LONG = ("/campaign/", "test_on_a_cluster.py", "test_kafka_rights.py", "test_readme.py", "/demo/test_demo.py")
 """Of a minute and more: what begins last keeps the others waiting."""
+COMPONENTS = (
+    "spark_consumer/apply/",
+    "spark_consumer/delta/",
+    "spark_consumer/in_memory/",
+    "tests/conformance/",
+    "tests/fuzz/",
+    "tests/monitoring/",
+    "tests/walbridge/ui/test_browser",
+)
+"""What opens Delta tables, or starts a browser, promtool or libFuzzer: they took half of the unit tests' time."""
 PROCESSES_MIN, PROCESS_GIB = 4, 2
 
 # A busy machine is no reason to fail.
@@ -107,6 +117,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         fixtures = set(getattr(item, "fixturenames", ()))
         if SERVER_FIXTURES & fixtures:
             item.add_marker(pytest.mark.servers)
+        elif any(each in item.nodeid for each in COMPONENTS):
+            item.add_marker(pytest.mark.component)
         item.add_marker(pytest.mark.xdist_group(_group(item, fixtures)))
     # What takes long and cannot be divided begins first; seeds fill what is left at the end.
     items.sort(key=_turn)
