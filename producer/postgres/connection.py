@@ -84,6 +84,7 @@ PINNED = {
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
+    "default_transaction_isolation": "read committed",  # a standby refuses whatever is asked as serializable
 }
 PINNED_SINCE = {140000: {"idle_session_timeout": "0"}, 170000: {"transaction_timeout": "0"}}
 
@@ -189,8 +190,8 @@ def parsed_dsn(dsn: str, named: str = "[postgres] dsn") -> dict[str, Any]:
 
 
 def _conninfo(dsn: str, application: str, **extra: str) -> str:
-    given = parsed_dsn(dsn)
-    pins = " ".join(f"-c {name}={value}" for name, value in PINNED.items())
+    given, escaped = parsed_dsn(dsn), r"\ "
+    pins = " ".join(f"-c {name}={value.replace(' ', escaped)}" for name, value in PINNED.items())
     given["options"] = f"{given.get('options') or ''} {pins}".strip()
     defaults = {
         "connect_timeout": "10",

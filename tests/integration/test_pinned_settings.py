@@ -20,17 +20,20 @@ SET_AT_LOGIN = {
     "client_encoding": "LATIN9",
     "search_path": "pg_catalog",
     "statement_timeout": "2s",
+    "default_transaction_isolation": "serializable",  # with which a standby answers nothing at all
     "quote_all_identifiers": "on",
     "array_nulls": "off",
 }
 PRINTED = (
     "SELECT timestamptz '2026-02-01 12:00+00' AS at, date '2026-02-01' AS day, 0.1::float8 + 0.2 AS sum, 'é€' AS text, "
-    "regclass 'pg_catalog.pg_class' AS named, '{NULL}'::text[] AS nulls, current_setting('statement_timeout') AS wait"
+    "regclass 'pg_catalog.pg_class' AS named, '{NULL}'::text[] AS nulls, current_setting('statement_timeout') AS wait, "
+    "current_setting('transaction_isolation') AS isolation"
 )
 AS_EVER = {"at": "2026-02-01 12:00:00+00", "day": "2026-02-01", "sum": "0.30000000000000004", "text": "é€"} | {
     "named": "pg_class",
     "nulls": "{NULL}",
     "wait": "0",
+    "isolation": "read committed",
 }
 
 
