@@ -5,7 +5,7 @@ the producer's own code.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
@@ -19,7 +19,7 @@ from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.json_format.codec import json_codec
 from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type
-from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 from walbridge.schemas.table_schema import Column
 from walbridge.schemas.topics import avro_name
 
@@ -102,6 +102,11 @@ def copy_end(relation: RelationRecord, lsn: int) -> tuple[Event, tuple[RelationR
 def copied(relation: RelationRecord, lsn: int, *rows: Row, **more: Any) -> list[Event]:
     """Rows of a copy beside the stream, as the source has them at ``lsn``."""
     return [Event(relation, "r", lsn, -1, after=row, snapshot="incremental", **more) for row in rows]
+
+
+def last_commit(events: Iterable[Event]) -> int | None:
+    """The LSN of the last commit: what a copy brings is of no transaction."""
+    return max((event.commit_lsn for event in events if event.ordinal != COPIED_ORDINAL), default=None)
 
 
 def encode_event(event: Event, pipeline: str) -> bytes:

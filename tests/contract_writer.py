@@ -14,12 +14,23 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.contract_events import Barriers, ColumnSpec, Event, Row, copy_barriers, described, encode_event, encode_key
+from tests.contract_events import (
+    Barriers,
+    ColumnSpec,
+    Event,
+    Row,
+    copy_barriers,
+    described,
+    encode_event,
+    encode_key,
+    last_commit,
+)
 from tests.log_ends import LogEnds
 from walbridge.schemas.avro.codec import schema_id
 from walbridge.schemas.avro.schema import key_schema, value_schema
 from walbridge.schemas.control.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
 from walbridge.schemas.control.metadata_record import RelationRecord, encode_metadata
+from walbridge.schemas.position import COPIED_ORDINAL
 from walbridge.schemas.table_schema import TableSchema
 from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic
 
@@ -221,11 +232,12 @@ class ContractWriter:
         end_lsn: int | None,
         complete: bool,
     ) -> Cut:
-        last = max((event.commit_lsn for event in events), default=None)
+        newest = max((event.commit_lsn for event in events), default=None)
         if not complete:
             end_lsn = self.end_lsn
         elif end_lsn is None:
-            end_lsn = last + 8 if last is not None else self.end_lsn
+            end_lsn = newest + 8 if newest is not None else self.end_lsn
+        last = last_commit(events)
         return Cut(
             epoch=self.epoch,
             cut_id=self.cut_id + 1,
@@ -233,7 +245,7 @@ class ContractWriter:
             end_lsn=end_lsn,
             commit_lsn=last,
             commit_time_us=1_700_000_000_000_000 + last if last is not None else None,
-            transactions=len({event.commit_lsn for event in events}),
+            transactions=len({event.commit_lsn for event in events if event.ordinal != COPIED_ORDINAL}),
             complete=complete,
             metadata_end_offset=self.metadata_end_offset,
             partitions=tuple(_ranges(delivered)),

@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,7 +43,7 @@ from walbridge.spark_consumer.kafka.measures import (
     volumes_by_topic,
     without_large,
 )
-from walbridge.spark_consumer.kafka.ranges import RECORD
+from walbridge.spark_consumer.kafka.ranges import RECORD, Rounds, rounds
 from walbridge.spark_consumer.kafka.slices import Volume
 from walbridge.spark_consumer.plan.plan import Plan
 
@@ -243,24 +243,25 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
         partition_id: (part.start_offset, part.end_offset) for partition_id, part in plan.ranges.items() if part.records
     }
     troubles: dict[str, TableError] = dict(log.lost(ranges))
+    ranges = {partition_id: of for partition_id, of in ranges.items() if partition_id[0] not in troubles}
     with READING.of_plan():
-        troubles |= log.too_large(
-            {partition_id: of for partition_id, of in ranges.items() if partition_id[0] not in troubles}
-        )
+        for some in rounds(ranges, plan.gaps):
+            troubles |= log.too_large(some)
     ranges = {partition_id: of for partition_id, of in ranges.items() if partition_id[0] not in troubles}
     planned = {partition_id: part for partition_id, part in plan.ranges.items() if partition_id[0] not in troubles}
     rows: Counter[str] = Counter()
     for part in planned.values():
         rows[part.topic] += part.records
-    fetch_few = partial(log.fetch_few, ranges) if rows.total() <= one_consumer_rows(len(ranges)) else _spark_fetches
+    parts = rounds(ranges, plan.gaps)
+    fetch_few = partial(_fetched_few, log, parts) if rows.total() <= one_consumer_rows(len(ranges)) else _spark_fetches
     with READING.of_plan():
         records = PlannedRecords(
-            partial(log.read, ranges, plan.rows),
+            partial(_read, log, parts, plan.rows),
             rows,
             partial(_values_in_turn, log.values),
             tasks_of(log, plan.rows),
             fetch_few,
-            partial(log.fetch_many, ranges, rows),
+            partial(log.fetch_many, ranges, rows, gaps=plan.gaps),
         )
     try:
         troubles |= other_counts(planned, counted_by_partition(records.measures))
@@ -271,6 +272,17 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
         yield records
     finally:
         records.close()
+
+
+def _read(log: KafkaLog, parts: Rounds, rows: int) -> DataFrame:
+    frames = [log.read(some, rows) for some in parts] or [log.read({})]
+    return frames[0] if len(frames) == 1 else reduce(DataFrame.unionByName, frames).coalesce(log.readers)
+
+
+def _fetched_few(log: KafkaLog, parts: Rounds, value_bytes_max: int) -> pa.Table | None:
+    found = [log.fetch_few(some, value_bytes_max) for some in parts]
+    few = [each for each in found if each is not None]
+    return pa.concat_tables(few) if len(few) == len(found) else None
 
 
 def tasks_of(log: KafkaLog, rows: int) -> int | None:

@@ -38,7 +38,7 @@ from walbridge.spark_consumer.kafka.large_records import (
 from walbridge.spark_consumer.kafka.many.many_records import CONSUMER, ManyRecords
 from walbridge.spark_consumer.kafka.many.plans_on_driver import PlansOnDriver
 from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords
-from walbridge.spark_consumer.kafka.ranges import RECORD, Range
+from walbridge.spark_consumer.kafka.ranges import NO_GAPS, RECORD, Gaps, Range
 
 _PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "10000"}
 VISIBLE_POLL_S = 0.02
@@ -125,12 +125,17 @@ class KafkaLog(KafkaClient):
         return found
 
     def fetch_many(
-        self, ranges: Mapping[PartitionId, Range], rows: Mapping[str, int], value_bytes_max: int
+        self,
+        ranges: Mapping[PartitionId, Range],
+        rows: Mapping[str, int],
+        value_bytes_max: int,
+        gaps: Gaps = NO_GAPS,
     ) -> SpooledRecords | None:
         """Exactly these records on the driver's disk, by one consumer; None where Spark is to read them.
 
         Args:
             rows: how many records each topic has.
+            gaps: what is left out of the ranges.
 
         Raises:
             RetryableError: the broker is away, or sends none.
@@ -142,7 +147,7 @@ class KafkaLog(KafkaClient):
             # Its polls are larger than those of the consumer that is kept.
             own = self._connect(self.fetch_sizes | OWN | CONSUMER)
             try:
-                return ManyRecords(self._jvm, own).fetch(ranges, value_bytes_max, self._plans)
+                return ManyRecords(self._jvm, own).fetch(ranges, value_bytes_max, self._plans, gaps)
             except NeedsSpark:
                 return None
             except Py4JJavaError as error:

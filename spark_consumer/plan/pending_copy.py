@@ -124,6 +124,12 @@ def begins_copy_beside(barrier: Barrier, cut: Cut, barriers: Sequence[Barrier]) 
     return cut.complete and not any(ordinal > COPIED_ORDINAL for ordinal in ends)
 
 
+def is_step_of_copy(cut: Cut) -> bool:
+    """Whether the cut has no event of a transaction as the stream brought it: what it holds of tables is a step of a
+    copy, or of listed keys that are read again."""
+    return cut.commit_lsn is None
+
+
 def begins_without_copy(cut: Cut) -> bool:
     """Whether the cut begins an epoch whose tables are copied beside the stream: a first copy begins with its cut 1."""
     barriers = (barrier.kind for table in cut.tables for barrier in table.barriers)

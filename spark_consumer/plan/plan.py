@@ -16,13 +16,14 @@ from dataclasses import dataclass, field, replace
 from walbridge.schemas.control.cut import (
     Cut,
     Epoch,
+    PartitionId,
     PartitionRange,
     TableChanges,
-    merge_ranges,
 )
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.plan.pending_copy import PendingCopy, has_copy_begin_beside
+from walbridge.spark_consumer.plan.read_ranges import read_ranges
 from walbridge.spark_consumer.plan.segments.segment import Segment
 from walbridge.spark_consumer.plan.segments.table_walk import TableWalk
 from walbridge.spark_consumer.plan.table_head import SUPERSEDED, TableHead
@@ -62,6 +63,8 @@ class TablePlan:
     """The table's folder; empty for a new table until ``LakeState.with_folders`` has chosen one."""
     beside: bool = False
     """It is written beside the plans (``ended_copies.py``)."""
+    unread: frozenset[int] = frozenset()
+    """Numbers of the cuts whose records of it are rows of a copy that goes on."""
 
     @property
     def follows_source(self) -> bool:
@@ -87,12 +90,14 @@ class Plan:
     metadata_end_offset: int
     next_offset: int
     """Offset in the cuts topic after the plan's last cut."""
-    ranges: Mapping[tuple[str, int], PartitionRange]
+    ranges: Mapping[PartitionId, PartitionRange]
     tables: tuple[TablePlan, ...]
     copies: Mapping[int, PendingCopy] = field(default_factory=dict)
     """The copies that are pending after the plan, by relation id."""
     troubles: tuple[TableTrouble, ...] = ()
     """Tables of its cuts that are not in the plan, since the cuts alone show that their changes cannot be applied."""
+    gaps: Mapping[PartitionId, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    """Offsets in its ranges that are passed over (``read_ranges.py``)."""
 
     @property
     def rows(self) -> int:
@@ -168,6 +173,11 @@ def make_plan(
     tables, going_on, troubles = _table_plans(
         table_cuts, heads, copies or {}, awaiting_copy, faults or {}, deferred_from
     )
+    read = read_ranges(
+        table_cuts,
+        {table.topic: table.unread for table in tables},
+        [table.swapped for table in tables if table.swapped is not None],
+    )
     return Plan(
         epoch=last.epoch,
         from_cut=first.cut_id,
@@ -177,20 +187,12 @@ def make_plan(
         complete=last.complete,
         metadata_end_offset=last.metadata_end_offset,
         next_offset=cuts[-1][0] + 1,
-        ranges=_ranges(table_cuts, tables),
+        ranges=read.ranges,
         tables=tuple(tables),
         copies=going_on,
         troubles=tuple(troubles),
+        gaps=read.gaps,
     )
-
-
-def _ranges(cuts: Sequence[Cut], tables: Sequence[TablePlan]) -> dict[tuple[str, int], PartitionRange]:
-    """The ranges that the plan reads. Of a copy that ends in it they are all records of the copy."""
-    waiting = {table.topic for cut in cuts for table in cut.tables} - {table.topic for table in tables}
-    ranges = {partition_id: part for partition_id, part in merge_ranges(cuts).items() if part.topic not in waiting}
-    # From its beginning to the end of this plan, so they take the place of what the cuts say of the same partitions.
-    copied = (part for table in tables if table.swapped is not None for part in table.swapped.ranges())
-    return ranges | {(part.topic, part.partition): part for part in copied}
 
 
 TableCuts = list[tuple[Cut, TableChanges]]
@@ -295,4 +297,5 @@ def _table_plan(relation_id: int, topic: str, walk: TableWalk, changes: TableCut
     if not walk.segments:
         return None
     path = walk.base.path if walk.base is not None else ""
-    return TablePlan(relation_id, topic, walk.base, tuple(walk.segments), walk.state, walk.swapped, path)
+    segments, unread = tuple(walk.segments), frozenset(walk.unread)
+    return TablePlan(relation_id, topic, walk.base, segments, walk.state, walk.swapped, path, unread=unread)

@@ -8,10 +8,10 @@ import pytest
 from tests.mutants.mutant import Mutant, Noticed
 from tests.mutants.runs import in_lake, patched_in_lake
 from tests.spark_consumer.in_memory import test_copies_in_memory
-from tests.spark_consumer.plan import test_copies_beside, test_copies_in_the_lake
+from tests.spark_consumer.plan import test_copies_beside, test_copies_in_the_lake, test_read_ranges
 from walbridge.spark_consumer.apply import changes
 from walbridge.spark_consumer.fold import schema_join
-from walbridge.spark_consumer.plan import next_entries, pending_copy, plan
+from walbridge.spark_consumer.plan import next_entries, pending_copy, read_ranges
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.pending_copy import PendingCopy
 from walbridge.spark_consumer.plan.segments import table_walk
@@ -25,6 +25,14 @@ NOTICED = {
     "a table that is fed takes the rows of its copy": Noticed(
         Mutant(schema_join.ignored_operations, "if segment.ignores_copied_rows", "if False"),
         in_lake(test_copies_in_memory.test_rows_of_a_copy_are_not_for_the_table_that_is_fed),
+    ),
+    "changes of a table that is fed are passed over with the rows of its copy": Noticed(
+        Mutant(pending_copy.is_step_of_copy, "cut.commit_lsn is None", "True"),
+        test_read_ranges.test_a_table_that_is_fed_is_not_read_the_rows_of_its_copy,
+    ),
+    "rows that are read again behind a copy are passed over": Noticed(
+        Mutant(TableWalk._copy_goes_on, " and not self.copy.has_ended", ""),
+        test_read_ranges.test_rows_that_are_read_again_behind_a_copy_are_changes_of_the_table,
     ),
     "a table that does not equal the source is fed": Noticed(
         Mutant(TableWalk.__post_init__, 'self.copy is None or self.state == "current"', "True"),
@@ -63,7 +71,7 @@ NOTICED = {
         test_copies_beside.test_shapes_are_remembered_over_plans_unless_they_are_no_change,
     ),
     "a copy is read from the cut that ends it": Noticed(
-        Mutant(plan._ranges, "return ranges | {", "return ranges or {"),
+        Mutant(read_ranges.read_ranges, "place in copied or ", ""),
         partial(test_copies_beside.test_at_its_end_all_records_of_the_copy_are_read_and_take_the_tables_place, None),
     ),
     "records of a copy are not counted": Noticed(

@@ -192,7 +192,7 @@ NOTICED = {
         test_ended_copies.test_a_table_that_is_fed_takes_its_changes_and_no_row_of_its_copy,
     ),
     "rows of listed keys are taken for those of an ended copy": Noticed(
-        Mutant(TableWalk.__post_init__, " and not self.copy.has_ended", ""),
+        Mutant(TableWalk._copy_goes_on, " and not self.copy.has_ended", ""),
         test_ended_copies.test_a_table_that_is_fed_takes_its_changes_and_no_row_of_its_copy,
     ),
     "a plan goes on with what an earlier version did with its copy": Noticed(

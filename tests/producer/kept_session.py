@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from tests.producer.avro_reader import envelope
-from tests.producer.kept import ITEMS, ORDERS, Kept, catalogue, relation
+from tests.producer.kept import ITEMS, ORDERS, Batch, Kept, catalogue, relation
 from tests.producer.pgoutput.encoder import encode_message, keepalive, tuple_data, xlog_data
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.pgoutput.messages import Begin, Commit, Insert, Message
@@ -134,10 +134,14 @@ class Streamed(Kept):
 
     def _read(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Topic and envelope of each committed row."""
-        schemas = {record.schema_id: record for record in self.kafka.expected}
         for batch in self.kafka.batches:
-            for row in batch.rows:
-                yield row.topic, envelope(schemas[frame_of(row.value).frame_id], row.value)
+            yield from self.read_of(batch)
+
+    def read_of(self, batch: Batch) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Likewise, of one batch."""
+        schemas = {record.schema_id: record for record in self.kafka.expected}
+        for row in batch.rows:
+            yield row.topic, envelope(schemas[frame_of(row.value).frame_id], row.value)
 
     @property
     def cut(self) -> Cut:

@@ -16,7 +16,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from tests.contract_events import copy_barriers
+from tests.contract_events import copy_barriers, last_commit
 from tests.contract_writer import Event
 from tests.spark_consumer.events import EPOCH, PIPELINE, Log
 from tests.spark_consumer.memory_topics import MemoryTopics
@@ -32,6 +32,7 @@ from walbridge.spark_consumer.delta.maintenance.revisits import Revisits
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.kafka.cuts_source import CutsFrom, CutsSource
 from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords
+from walbridge.spark_consumer.kafka.ranges import pieces
 from walbridge.spark_consumer.plan import ended_copies
 from walbridge.spark_consumer.plan.plan import Plan
 
@@ -87,7 +88,7 @@ class MemoryPipeline:
         end_lsn = before.end_lsn + 16 if complete else before.end_lsn
         cut = replace(
             before, cut_id=before.cut_id + 1, previous_end_lsn=before.end_lsn, end_lsn=end_lsn, complete=complete,
-            partitions=tuple(parts), tables=tuple(tables),
+            partitions=tuple(parts), tables=tuple(tables), commit_lsn=last_commit(events),
         )  # fmt: skip
         self.last = replace(cut, **altered)
         self.topics.add(CUTS, encode_cut(self.last))
@@ -134,8 +135,8 @@ class PlannedInMemory:
         if topic in self.lost:
             raise self.lost[topic]
         part = self.plan.ranges.get((topic, 0))
-        rows = self.log.rows[part.start_offset : part.end_offset] if part else []
-        mine = [row for row in rows if row["topic"] == topic]
+        bounds = pieces((part.start_offset, part.end_offset), self.plan.gaps.get((topic, 0), ())) if part else ()
+        mine = [row for start, end in bounds for row in self.log.rows[start:end] if row["topic"] == topic]
         assert len(mine) == (part.records if part else 0), "a plan says how many records it reads"
         records = Log(mine).on_driver(topic)
         if self.plan.to_cut % 2:

@@ -79,7 +79,7 @@ class MemoryTopics:
     def fetch_few(self, _ranges: Mapping[PartitionId, Range], _value_bytes_max: int) -> None:
         """All are read by ``read``."""
 
-    def fetch_many(self, _ranges: Mapping[PartitionId, Range], _rows: Mapping[str, int], _value_bytes_max: int) -> None:
+    def fetch_many(self, *_: object, **__: object) -> None:
         """All are read by ``read``."""
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from walbridge.spark_consumer.jvm.record_handles import RecordHandles
 from walbridge.spark_consumer.kafka.few_records import PATIENCE_S, POLL_MS, NeedsSpark
 from walbridge.spark_consumer.kafka.many.plans_on_driver import PlansOnDriver
 from walbridge.spark_consumer.kafka.many.spooled_records import Part, SpooledRecords
-from walbridge.spark_consumer.kafka.ranges import Range
+from walbridge.spark_consumer.kafka.ranges import NO_GAPS, Gaps, Range, pieces
 
 POLL_ROWS = 5_000
 """Records of one poll; one fetch has about half as many rows of some hundred bytes."""
@@ -38,8 +38,10 @@ class ManyRecords:
     def __init__(self, jvm: Any, consumer: Any) -> None:
         self._jvm, self._consumer = jvm, consumer
 
-    def fetch(self, ranges: Mapping[PartitionId, Range], value_bytes_max: int, plans: PlansOnDriver) -> SpooledRecords:
-        """All records of these ranges.
+    def fetch(
+        self, ranges: Mapping[PartitionId, Range], value_bytes_max: int, plans: PlansOnDriver, gaps: Gaps = NO_GAPS
+    ) -> SpooledRecords:
+        """All records of these ranges but those in gaps.
 
         Raises:
             NeedsSpark: a value is larger, or has an unknown framing.
@@ -53,7 +55,8 @@ class ManyRecords:
             sink = _Sink(self._jvm, self._consumer, headers, content)
             with closing(content.stream), headers.file, closing(headers.stream):
                 for partition_id, bounds in ranges.items():
-                    found.parts += self._parts(partition_id, bounds, sink, value_bytes_max)
+                    for piece in pieces(bounds, gaps.get(partition_id, ())):
+                        found.parts += self._parts(partition_id, piece, sink, value_bytes_max)
             found.measure()
         except BaseException:
             found.close()

@@ -10,12 +10,12 @@ those of the copy, from its beginning on, take their place. A large copy is defe
 and a thread writes it beside the plans later (``ended_copies.py``); a current table goes on to take its changes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from walbridge.schemas.control.cut import Barrier, Cut, TableChanges
 from walbridge.schemas.control.table_progress import STALE
 from walbridge.schemas.position import Position
-from walbridge.spark_consumer.plan.pending_copy import PendingCopy, begins_copy_beside, copy_begun
+from walbridge.spark_consumer.plan.pending_copy import PendingCopy, begins_copy_beside, copy_begun, is_step_of_copy
 from walbridge.spark_consumer.plan.segments.segment import Segment, SegmentBuilder
 from walbridge.spark_consumer.plan.table_head import SUPERSEDED, TableHead
 
@@ -41,13 +41,15 @@ class TableWalk:
     state: str = ""
     swapped: PendingCopy | None = None
     """The copy that ended in this plan and replaces the table: all of its records are read."""
+    unread: set[int] = field(default_factory=set)
+    """Numbers of the cuts that hold nothing of the table but rows of a copy that goes on."""
 
     def __post_init__(self) -> None:
         self.state = self.base.state if self.base else "copying"
         self._events = SegmentBuilder(
             self.base.schema_id if self.base else "",
             is_copied=self.state == "copying",
-            ignores_copied_rows=self.copy is not None and not self.copy.has_ended,
+            ignores_copied_rows=self._copy_goes_on,
         )
         # Whether the table takes its events. If not, barriers make no segments.
         # A current table takes them also while a copy of it goes on; any other waits for its copy.
@@ -60,6 +62,7 @@ class TableWalk:
 
     def pass_cut(self, cut: Cut, table: TableChanges) -> None:
         """Take what one cut says of the table."""
+        goes_on = self._copy_goes_on
         for barrier in table.barriers:
             if begins_copy_beside(barrier, cut, table.barriers):
                 self._begin(barrier, table.topic)
@@ -73,6 +76,12 @@ class TableWalk:
             self.copy = self.copy.with_cut(cut)
         if self.swapped is not None:
             self.swapped = self.swapped.with_cut(cut)
+        if goes_on and self._copy_goes_on and is_step_of_copy(cut):
+            self.unread.add(cut.cut_id)
+
+    @property
+    def _copy_goes_on(self) -> bool:
+        return self.copy is not None and not self.copy.has_ended
 
     def end(self) -> None:
         """Close the last segment: the plan ends."""

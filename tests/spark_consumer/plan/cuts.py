@@ -27,7 +27,8 @@ def changes(*barriers: Barrier, rows: int = 0, relation_id: int = 1, topic: str 
 
 
 def cut(cut_id: int = 1, *tables: TableChanges, parts: Sequence[PartitionRange] = (), **fields: Any) -> Cut:
-    plain = Cut(EPOCH, cut_id, 100 + cut_id, 101 + cut_id, None, None, 1, True, 0, tuple(parts), tables)
+    end_lsn = 101 + cut_id
+    plain = Cut(EPOCH, cut_id, end_lsn - 1, end_lsn, end_lsn - 1, None, 1, True, 0, tuple(parts), tables)
     return replace(plain, **fields)
 
 

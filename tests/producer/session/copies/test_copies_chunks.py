@@ -55,6 +55,20 @@ def test_table_is_copied_chunk_by_chunk_and_is_current_behind_its_last_row() -> 
         assert [len(batch.rows) for batch in session.kafka.batches] == [1, 2, 1, 1]
 
 
+def test_no_step_of_a_copy_names_a_transaction_and_each_cut_of_changes_does() -> None:
+    """I8: the lake passes over what stands in the cuts that name none."""
+    with copied() as session:
+        session.begin()
+        session.transaction(announcement(), insert(2, "two"))
+        session.chunk((1, "one"), (3, "three"), is_last=True)
+        session.transaction(insert(4, "four"))
+        session.rest()
+        cuts = [batch.cut for batch in session.kafka.batches if batch.cut is not None]
+        rows = [[event["op"] for _, event in session.read_of(batch)] for batch in session.kafka.batches]
+        assert rows == [["m"], ["c"], ["r", "r"], ["m"], ["c"]]
+        assert [each.commit_lsn is None for each in cuts] == [True, False, True, True, False]
+
+
 def test_row_that_is_too_large_for_kafka_ends_the_copy_and_its_table_waits_for_its_operator() -> None:
     """I7, I8: it is not copied again by itself, as the row is met again; nothing of it is current."""
     with copied(row_bytes_max=1024) as session:
