@@ -38,8 +38,8 @@ from walbridge.spark_consumer.kafka.measures import (
 from walbridge.spark_consumer.kafka.ranges import RECORD, Range
 from walbridge.spark_consumer.plan.plan import Plan
 
-PIECE_ROWS, PIECES_MAX = 50_000, 100
-"""Records of a piece, which is read in a second or two; more if there would be too many pieces."""
+PIECE_ROWS, PIECES_MAX = 20_000, 100
+"""Records of a piece, which is read in about a second; more if there would be too many pieces."""
 VALUES_AT_A_TIME = 16
 """Large values that are fetched before a plan may read."""
 

@@ -1,4 +1,4 @@
-"""A table of a million rows that is current is copied again; how long others wait for their published cuts meanwhile.
+"""A table of 300,000 rows that is current is copied again; how long others wait for their published cuts meanwhile.
 
 ``make bench``. The table gets a change with each cut, and so does a small one. What is told is the longest time between
 two published rows of ``_cuts``, from the copy's beginning until the table holds its rows, and the time that this takes.
@@ -28,7 +28,7 @@ from walbridge.spark_consumer.retry import keep_going
 
 pytestmark = [pytest.mark.bench, pytest.mark.servers]
 
-ROWS, CHUNK_ROWS = 1_000_000, 10_000
+ROWS, CHUNK_ROWS = 300_000, 10_000
 COLUMNS = [ColumnSpec("id", "int8", is_key=True), ColumnSpec("customer", "int4"), ColumnSpec("note")]
 CHANGE_EVERY_S = 0.5
 WAIT_S = 900.0
