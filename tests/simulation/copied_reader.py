@@ -1,7 +1,8 @@
 """A reader of the topic of a table that is copied beside the stream, by the contract alone.
 
 In: its records, cut by cut, and the source's rows at any LSN. What must be true: a row that is copied is the source's
-at the LSN at which it stands; from the end of a copy on the table is the source's at every complete cut.
+at the LSN at which it stands, in a cut that names no transaction, which has no changes; from the end of a copy on the
+table is the source's at every complete cut.
 """
 
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any
 
 from tests.simulation.broker import Place
 from tests.simulation.world import Violation
+from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.position import COPIED_ORDINAL, Position
 
 Rows = dict[int, str]
@@ -34,8 +36,11 @@ class CopiedReader:
         """A record of the cut that is read."""
         self._records.append((position, place, envelope))
 
-    def end_cut(self, end_lsn: int, kinds: list[str], *, is_complete: bool) -> None:
+    def end_cut(self, cut: Cut, kinds: list[str]) -> None:
         """All of the cut was taken. ``kinds``: of the table's barriers."""
+        end_lsn = cut.end_lsn
+        if cut.commit_lsn is None and any(position.ordinal != COPIED_ORDINAL for position, *_ in self._records):
+            raise Violation("I8: a change in a cut that names no transaction, which the lake takes for copied rows")
         markers = {r[2]["source"]["snapshot"] for r in self._records if r[2]["op"] == "m"}
         if ("copy_begin" in kinds) != ("first_in_data_collection" in markers):
             raise Violation("a copy that begins in the cut alone, or in the topic alone")
@@ -49,7 +54,7 @@ class CopiedReader:
         self._records = []
         if "copy_end" in kinds:
             self._end()
-        if self.is_current and is_complete and self._rows != self._at(end_lsn):
+        if self.is_current and cut.complete and self._rows != self._at(end_lsn):
             raise Violation(f"I8: the table is {self._rows} at {end_lsn}, and the source {self._at(end_lsn)}")
 
     def _begin(self, lsn: int) -> None:

@@ -174,7 +174,7 @@ class Model:
         self._check_barriers(cut)
         if self.copied is not None:
             kinds = [b.kind for table in cut.tables if table.relation_id == COPIED for b in table.barriers]
-            self.copied.end_cut(cut.end_lsn, kinds, is_complete=cut.complete)
+            self.copied.end_cut(cut, kinds)
         if cut.complete:
             self._check_complete(cut)
         elif cut.end_lsn != cut.previous_end_lsn:

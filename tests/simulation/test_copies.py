@@ -13,6 +13,7 @@ import pytest
 from tests.mutants.mutant import Mutant, made
 from tests.simulation.cases import refused
 from tests.simulation.run import Case, Outcome, run_seed
+from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.copying.copy_state import TableState
 from walbridge.producer.copying.window import Window, _LaidOver
 from walbridge.producer.session.changes import Changes
@@ -127,6 +128,14 @@ MUTANTS = {
     ),
     "an unknown value is not taken from the row that was read": Mutant(
         _LaidOver.take, "fill(step.row, base, None)", "step.row", seed=53
+    ),
+    "a cut of changes names no transaction": Mutant(
+        CutMaker.end_transaction,
+        "batch.commit_lsn, batch.commit_time_us = commit.commit_lsn, commit.commit_time_us",
+        "pass",
+    ),
+    "a cut of a part of a transaction names none": Mutant(
+        CutMaker.split, "batch.commit_lsn, batch.commit_time_us = begin.final_lsn, begin.commit_time_us", "pass"
     ),
     "an end has no record in the topic": Mutant(
         CopyRecords.end,
