@@ -31,6 +31,10 @@ NOTICED = {
         Mutant(key_groups._group, "not np.array_equal(partition_of[group], partitions)", "False"),
         test_columns.test_a_key_in_two_partitions_is_left_to_others,
     ),
+    "an event without a key is lost": Noticed(
+        Mutant(ColumnRows.folded_by_key, "(groups.first[events.numbers] == NO_KEY).any()", "False"),
+        partial(test_columns.test_a_change_without_a_key_is_left_to_others, 2),
+    ),
     "an older event is taken for the newest": Noticed(
         Mutant(column_rows._Order.check, "not (goes_on and later.all())", "False"),
         partial(test_columns.test_what_is_not_plain_is_left_to_others, OUT_OF_ORDER),

@@ -94,11 +94,13 @@ class ColumnRows:
         first_ordinals = np.zeros(len(groups.first), np.int64)
         for events in self._events():
             first_ops[events.numbers], first_ordinals[events.numbers] = events.op, events.number("source.ordinal")
+            if (groups.first[events.numbers] == NO_KEY).any():
+                raise NotPlain
             if not is_single:
                 order.check(events)
                 events = events.of(groups.last[events.numbers] == events.numbers)
             first = groups.first[events.numbers]
-            if (first == NO_KEY).any() or not first_ops[first].all():
+            if not first_ops[first].all():
                 raise NotPlain
             is_new = pa.array(first_ops[first] == _CREATED, mask=first_ordinals[first] == COPIED_ORDINAL)
             yield _table([*self._columns(events, schema), *self._of_fold(events, schema), is_new], schema)

@@ -212,10 +212,13 @@ def test_copied_rows_that_a_segment_leaves_out_are_in_no_group() -> None:
     assert found == one_by_one
 
 
-def test_a_change_without_a_key_is_left_to_others() -> None:
+@pytest.mark.parametrize("others", [0, 2], ids=["alone", "beside a key that comes often"])
+def test_a_change_without_a_key_is_left_to_others(others: int) -> None:
     of, log = relation([column("id", "int8", is_key=True)]), Log()
     log.add(Event(of, "u", 0x1000, 0, after={"id": 1}))
     log.rows[0]["key"] = None
+    for ordinal in range(others):
+        log.add(Event(of, "u", 0x1001, ordinal, after={"id": 2}))
     with pytest.raises(NotPlain):
         sizes_by_column(log, of, whole(of))
 
