@@ -203,17 +203,18 @@ class PlanRunner:
             progress.log_if_due()
             return in_spark.has_moved()
 
-        with reporting_progress(has_moved, self._metrics.pulse.beat), planned_records(self._kafka, plan) as records:
+        beat = self._metrics.pulse.beat
+        with reporting_progress(has_moved, beat), planned_records(self._kafka, plan, beat) as records:
             watch.lap("read_ms")
 
             def apply_one(table: TablePlan) -> TableHead | TableTrouble:
                 try:
-                    mine = replace(records.of(table.topic), on_slice=self._metrics.pulse.beat)
+                    mine = replace(records.of(table.topic), on_slice=beat)
                     with progress.applying(table):
                         done: TableHead | TableTrouble = self._apply_table(mine, relations, table, plan)
                 except TableError as error:
                     done = TableTrouble(table.relation_id, table.topic, table.segments[-1].schema_id, error)
-                self._metrics.pulse.beat()
+                beat()
                 kill_point("job:table-applied")
                 return done
 

@@ -73,8 +73,6 @@ def write_changes(
                 changes.apply()
         except NotPlain:
             # Nothing is written yet: all rows are on the driver's disk before the first is written.
-            assert records.spooled is not None
-            records.spooled.plans.add_not_plain(shape.relation.topic)
             one_by_one = replace(records, spooled=None)
             write_changes(table, one_by_one, shape, segment, commit, existence, appliers)
         except (PySparkException, Py4JError):

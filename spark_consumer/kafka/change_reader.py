@@ -32,7 +32,7 @@ from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.kafka.driver_heap import READING
 from walbridge.spark_consumer.kafka.kafka_log import TASK_ROWS, KafkaLog
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
-from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords
+from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords, ignored
 from walbridge.spark_consumer.kafka.measures import (
     Measure,
     counted_by_partition,
@@ -81,10 +81,6 @@ def _spark_fetches(_value_bytes_max: int) -> None:
     """A ``FetchFew`` or ``FetchMany`` that leaves all records to Spark."""
 
 
-def _ignore() -> None:
-    """The default of ``on_slice``."""
-
-
 @dataclass(frozen=True, slots=True)
 class TableRecords:
     """A plan's records of one topic.
@@ -100,7 +96,7 @@ class TableRecords:
     fetched: pa.Table | None
     large: Sequence[LargeRecord] = ()
     values: Values = _no_values
-    on_slice: Callable[[], None] = _ignore
+    on_slice: Callable[[], None] = ignored
     spooled: SpooledRecords | None = None
     """The records of all topics, on the driver's disk."""
 
@@ -198,9 +194,11 @@ class PlannedRecords:
 
     def _from_spark(self, topic: str) -> DataFrame:
         with self._lock:
-            if self._spooled is not None and not self._is_persisted:
-                with READING.of_plan():  # not plain after all: Spark reads them, too
-                    self.persisted().count()
+            if self._spooled is not None:  # not plain after all: Spark reads them, too
+                self._spooled.plans.add_not_plain(topic)
+                if not self._is_persisted:
+                    with READING.of_plan():
+                        self.persisted().count()
         return self.persisted().where(F.col("topic") == topic).select(*RECORD.names)
 
     def _from_driver(self, fetched: pa.Table) -> DataFrame:
@@ -233,8 +231,11 @@ def _by_topic(records: pa.Table) -> dict[str, pa.Table]:
 
 
 @contextmanager
-def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
+def planned_records(log: KafkaLog, plan: Plan, on_step: Callable[[], None] = ignored) -> Iterator[PlannedRecords]:
     """The records of a plan, until the block ends. A fault of one topic is raised when its records are asked for.
+
+    Args:
+        on_step: called whenever the driver has fetched or read some, as a sign of progress.
 
     Raises:
         RetryableError: the broker is away.
@@ -261,7 +262,7 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
             partial(_values_in_turn, log.values),
             tasks_of(log, plan.rows),
             fetch_few,
-            partial(log.fetch_many, ranges, rows, gaps=plan.gaps),
+            partial(log.fetch_many, ranges, rows, gaps=plan.gaps, on_step=on_step),
         )
     try:
         troubles |= other_counts(planned, counted_by_partition(records.measures))

@@ -25,7 +25,7 @@ from walbridge.spark_consumer.errors import CutsLost, classifying_errors, record
 from walbridge.spark_consumer.errors import classified_error as sorted_error
 from walbridge.spark_consumer.jvm.executors import executor_cores, is_cluster
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
-from walbridge.spark_consumer.kafka.few_records import FewRecords, NeedsSpark, PolledRecords
+from walbridge.spark_consumer.kafka.few_records import FewRecords, PolledRecords
 from walbridge.spark_consumer.kafka.kafka_client import API_TIMEOUT_MS, OWN, KafkaClient, MissingTopics
 from walbridge.spark_consumer.kafka.large_records import (
     ONE_BY_ONE,
@@ -37,13 +37,18 @@ from walbridge.spark_consumer.kafka.large_records import (
 )
 from walbridge.spark_consumer.kafka.many.many_records import CONSUMER, ManyRecords
 from walbridge.spark_consumer.kafka.many.plans_on_driver import PlansOnDriver
-from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords
+from walbridge.spark_consumer.kafka.many.spooled_records import LeftToSpark, SpooledRecords, ignored
 from walbridge.spark_consumer.kafka.ranges import NO_GAPS, RECORD, Gaps, Range
 
 _PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "10000"}
 VISIBLE_POLL_S = 0.02
 SHORTER_AFTER_S = 5.0
 """How long a log may be shorter than what was acknowledged: a broker that takes over a partition may need some time."""
+_NOT_OF_KAFKA = (
+    "java.io.IOException",  # of the disk
+    "java.lang.reflect.UndeclaredThrowableException",  # the same within a loop of the JVM
+    "java.lang.VirtualMachineError",
+)
 TASK_ROWS = 20_000
 """A read of more rows is split over all cores, also where the topic has one partition."""
 
@@ -130,12 +135,14 @@ class KafkaLog(KafkaClient):
         rows: Mapping[str, int],
         value_bytes_max: int,
         gaps: Gaps = NO_GAPS,
+        on_step: Callable[[], None] = ignored,
     ) -> SpooledRecords | None:
         """Exactly these records on the driver's disk, by one consumer; None where Spark is to read them.
 
         Args:
             rows: how many records each topic has.
             gaps: what is left out of the ranges.
+            on_step: as in ``SpooledRecords``; also called whenever some records have come.
 
         Raises:
             RetryableError: the broker is away, or sends none.
@@ -147,11 +154,12 @@ class KafkaLog(KafkaClient):
             # Its polls are larger than those of the consumer that is kept.
             own = self._connect(self.fetch_sizes | OWN | CONSUMER)
             try:
-                return ManyRecords(self._jvm, own).fetch(ranges, value_bytes_max, self._plans, gaps)
-            except NeedsSpark:
+                return ManyRecords(self._jvm, own).fetch(ranges, value_bytes_max, self._plans, on_step, gaps)
+            except LeftToSpark as left:
+                self._plans.add_refused(left.topic)
                 return None
             except Py4JJavaError as error:
-                if self._is_a(error.java_exception, "java.io.IOException"):  # of the disk: Kafka's are others
+                if any(self._is_a(error.java_exception, each) for each in _NOT_OF_KAFKA):
                     raise sorted_error(error) from None
                 raise
             finally:

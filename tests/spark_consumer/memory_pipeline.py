@@ -107,7 +107,7 @@ class MemoryPipeline:
             yield found.of(plan.tables[0].topic)
 
     @contextmanager
-    def planned(self, _log: object, plan: Plan) -> Iterator[PlannedInMemory]:
+    def planned(self, _log: object, plan: Plan, _on_step: object = None) -> Iterator[PlannedInMemory]:
         found = PlannedInMemory(self.log, plan, self.lost)
         try:
             yield found

@@ -8,7 +8,7 @@ one after another, so that the heap holds what one reader of Spark's would: one 
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ import numpy as np
 from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import RetryableError
 from walbridge.spark_consumer.jvm.record_handles import RecordHandles
-from walbridge.spark_consumer.kafka.few_records import PATIENCE_S, POLL_MS, NeedsSpark
+from walbridge.spark_consumer.kafka.few_records import PATIENCE_S, POLL_MS
 from walbridge.spark_consumer.kafka.many.plans_on_driver import PlansOnDriver
-from walbridge.spark_consumer.kafka.many.spooled_records import Part, SpooledRecords
+from walbridge.spark_consumer.kafka.many.spooled_records import LeftToSpark, Part, SpooledRecords
 from walbridge.spark_consumer.kafka.ranges import NO_GAPS, Gaps, Range, pieces
 
 POLL_ROWS = 5_000
@@ -29,6 +29,8 @@ CONSUMER = {"max.poll.records": str(POLL_ROWS)}
 """Properties of the consumer."""
 POLLS_MAX = 16
 """Polls of one call from Python."""
+BUFFER_BYTES = 2**18
+"""Bytes that the JVM gathers before it writes them."""
 _HEADER = np.dtype([("offset", ">i8"), ("key_size", ">i4"), ("value_size", ">i4")])
 
 
@@ -39,60 +41,66 @@ class ManyRecords:
         self._jvm, self._consumer = jvm, consumer
 
     def fetch(
-        self, ranges: Mapping[PartitionId, Range], value_bytes_max: int, plans: PlansOnDriver, gaps: Gaps = NO_GAPS
+        self,
+        ranges: Mapping[PartitionId, Range],
+        value_bytes_max: int,
+        plans: PlansOnDriver,
+        on_step: Callable[[], None],
+        gaps: Gaps = NO_GAPS,
     ) -> SpooledRecords:
-        """All records of these ranges but those in gaps.
+        """All records of these ranges but those in gaps. ``on_step`` is called whenever some have come, too.
 
         Raises:
-            NeedsSpark: a value is larger, or has an unknown framing.
+            LeftToSpark: a value is larger, or has an unknown framing.
             RetryableError: they do not come.
             Py4JJavaError: what the client says.
         """
-        content = _File(self._jvm, "walbridge-records-", 2**18)
-        found = SpooledRecords(content.file, plans)
+        content = _File(self._jvm, "walbridge-records-")
+        found = SpooledRecords(content.file, plans, on_step)
         try:
-            headers = _File(self._jvm, "walbridge-headers-", 2**16)
+            headers = _File(self._jvm, "walbridge-headers-")
             sink = _Sink(self._jvm, self._consumer, headers, content)
             with closing(content.stream), headers.file, closing(headers.stream):
                 for partition_id, bounds in ranges.items():
                     for piece in pieces(bounds, gaps.get(partition_id, ())):
-                        found.parts += self._parts(partition_id, piece, sink, value_bytes_max)
+                        for part in self._parts(partition_id, piece, sink, value_bytes_max):
+                            found.parts.append(part)
+                            on_step()
             found.measure()
         except BaseException:
             found.close()
             raise
         return found
 
-    def _parts(self, partition_id: PartitionId, bounds: Range, sink: "_Sink", value_bytes_max: int) -> list[Part]:
+    def _parts(self, partition_id: PartitionId, bounds: Range, sink: "_Sink", value_bytes_max: int) -> Iterator[Part]:
         partition = self._jvm.org.apache.kafka.common.TopicPartition(*partition_id)
         at, end = bounds
         self._consumer.assign(self._jvm.java.util.Collections.singletonList(partition))
         self._consumer.seek(partition, at)
-        parts, due = [], time.monotonic() + PATIENCE_S
+        due = time.monotonic() + PATIENCE_S
         while at < end:
             part = sink.poll(partition_id, (end - at) // POLL_ROWS, end)
             if len(part.offsets):
                 if part.value_sizes.max() > value_bytes_max:
-                    raise NeedsSpark
-                parts.append(part)
+                    raise LeftToSpark(partition_id[0])
+                yield part
             # It passes markers and aborted records without returning a record.
             reached = self._consumer.position(partition)
             if reached > at:
                 at, due = reached, time.monotonic() + PATIENCE_S
             elif time.monotonic() > due:
                 raise RetryableError(f"Kafka does not send {partition_id[0]}[{partition_id[1]}] from offset {at} on")
-        return parts
 
 
 class _File:
     """A file that the JVM writes and Python reads. It has no name, so that it is gone with a job that is killed."""
 
-    def __init__(self, jvm: Any, prefix: str, buffer_bytes: int) -> None:
+    def __init__(self, jvm: Any, prefix: str) -> None:
         descriptor, name = tempfile.mkstemp(prefix=prefix)
         self.file = os.fdopen(descriptor, "rb")
         try:
             io = jvm.java.io
-            self.stream = io.DataOutputStream(io.BufferedOutputStream(io.FileOutputStream(name), buffer_bytes))
+            self.stream = io.DataOutputStream(io.BufferedOutputStream(io.FileOutputStream(name), BUFFER_BYTES))
         except BaseException:
             self.file.close()
             raise

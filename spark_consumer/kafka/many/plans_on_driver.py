@@ -1,10 +1,10 @@
 """Which plans the driver fetches and decodes by itself; Spark reads all others.
 
-In: settings; the rows of a plan by topic; topics whose records could not be decoded by columns. Fetching these was for
-nothing, so for some plans they are left to Spark at once.
+In: settings; the rows of a plan by topic; topics whose records Spark had to read after all. Fetching these was for
+nothing, so some plans are left to Spark at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from walbridge.schemas.settings import Settings
 
@@ -19,11 +19,16 @@ class PlansOnDriver:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._is_used = settings is None or (settings.lake.applier != "spark" and settings.topics.format != "json")
-        self._left: dict[str, int] = {}
+        self._not_plain: dict[str, int] = {}
+        self._refused: dict[str, int] = {}
 
     def add_not_plain(self, topic: str) -> None:
-        """Leave the topic to Spark for a while."""
-        self._left[topic] = PAUSE
+        """Leave plans of which most is this topic to Spark for a while."""
+        self._not_plain[topic] = PAUSE
+
+    def add_refused(self, topic: str) -> None:
+        """Leave all plans with this topic to Spark for a while: they cannot be fetched."""
+        self._refused[topic] = PAUSE
 
     def suits(self, rows: Mapping[str, int]) -> bool:
         """Whether the driver fetches a plan; counts the plan.
@@ -31,8 +36,14 @@ class PlansOnDriver:
         Args:
             rows: the plan's records by topic.
         """
-        left = [topic for topic in rows if self._left.get(topic)]
-        for topic in left:
-            self._left[topic] -= 1
-        total = sum(rows.values())
-        return self._is_used and total <= ROWS_MAX and 2 * sum(rows[topic] for topic in left) <= total
+        not_plain, refused = _counted(self._not_plain, rows), _counted(self._refused, rows)
+        total, left = sum(rows.values()), sum(rows[topic] for topic in not_plain)
+        return self._is_used and total <= ROWS_MAX and not refused and 2 * left <= total
+
+
+def _counted(pauses: dict[str, int], topics: Iterable[str]) -> list[str]:
+    """Those of the topics that have a pause; counts a plan of it."""
+    found = [topic for topic in topics if pauses.get(topic)]
+    for topic in found:
+        pauses[topic] -= 1
+    return found

@@ -5,7 +5,7 @@ partition and frame id; and the records of a topic in chunks, as bytes and place
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from walbridge.schemas.avro.framing import TOMBSTONE, frame_id_if_known, prefix_of
 from walbridge.schemas.control.cut import PartitionId
-from walbridge.spark_consumer.kafka.few_records import NeedsSpark, Record, sized_here
+from walbridge.spark_consumer.kafka.few_records import Record, sized_here
 from walbridge.spark_consumer.kafka.many.plans_on_driver import PlansOnDriver
 from walbridge.spark_consumer.kafka.measures import Measure
 from walbridge.spark_consumer.kafka.ranges import SIZED_RECORD
@@ -31,6 +31,14 @@ PADDING = 64
 _HEAD = 64
 """Enough bytes of a value to tell its framing."""
 _ABSENT = -1
+
+
+class LeftToSpark(Exception):
+    """Spark must read the plan, since a record of this topic is large, or of an unknown framing."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(topic)
+        self.topic = topic
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,7 @@ class Chunk:
         """Each frame id, and which records have it.
 
         Raises:
-            NeedsSpark: a record has none.
+            LeftToSpark: a record has none.
         """
         left = self.value_sizes != _ABSENT
         if not left.all():
@@ -82,7 +90,7 @@ class Chunk:
             frame_id = frame_id_if_known(self._value(row)[:_HEAD])
             found = left & self.in_frame(frame_id) if frame_id else left & False
             if frame_id is None or not found[row]:
-                raise NeedsSpark
+                raise LeftToSpark(self.topic)
             yield frame_id, found
             left &= ~found
 
@@ -117,12 +125,17 @@ class Part:
     value_sizes: Numbers
 
 
+def ignored() -> None:
+    """A sign of progress that nobody waits for."""
+
+
 @dataclass
 class SpooledRecords:
-    """The records of a plan. The file goes with them."""
+    """The records of a plan. The file goes with them. ``on_step`` is called for each chunk, as a sign of progress."""
 
     file: IO[bytes]
     plans: PlansOnDriver = field(default_factory=PlansOnDriver)
+    on_step: Callable[[], None] = ignored
     parts: list[Part] = field(default_factory=list)
     measures: Sequence[Measure] = ()
     """Their number and bytes, by partition and frame id; several of one place."""
@@ -133,6 +146,7 @@ class SpooledRecords:
         for part in self.parts:
             if topic is None or part.partition_id[0] == topic:
                 for begin, end in _chunk_bounds(part):
+                    self.on_step()
                     yield self._chunk(part, begin, end, first + begin)
                 first += len(part.offsets)
 
@@ -149,7 +163,7 @@ class SpooledRecords:
         """Find ``measures``.
 
         Raises:
-            NeedsSpark: as of ``Chunk.frames``.
+            LeftToSpark: as of ``Chunk.frames``.
         """
         self.measures = [
             Measure(

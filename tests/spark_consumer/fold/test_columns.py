@@ -73,6 +73,18 @@ def sizes_by_column(log: Log, of: RelationRecord, segment: Segment) -> list[int]
         return [some.num_rows for some in rows.folded_by_key(schema_of(shape, folded=True))]
 
 
+def test_each_chunk_that_is_read_is_progress() -> None:
+    """A supervisor that starts a job again because of one long plan would never see that plan done."""
+    of, beats = plain_relation(), []
+    log = random_log(1, of, 30)
+    with closing(log.on_disk()) as found:
+        found.on_step = lambda: beats.append(1)
+        chunks = len(list(found.chunks()))
+        rows = SegmentRows(replace(log.on_driver(of.topic), spooled=found), TableShape(of), whole(of))
+        list(rows.folded_by_key(schema_of(TableShape(of), folded=True)))
+    assert len(beats) == 3 * chunks  # here, for the keys, and for the rows
+
+
 def whole(of: RelationRecord) -> Segment:
     return Segment(0, of.schema_id, None, None)
 

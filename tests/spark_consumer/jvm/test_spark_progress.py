@@ -145,7 +145,7 @@ def test_long_read_that_gets_on_is_progress_of_the_job(lake: Path) -> None:
     transfer(pipeline, 1)
 
     @contextmanager
-    def long_read(log: object, plan: Plan) -> Iterator[Any]:
+    def long_read(log: object, plan: Plan, _on_step: object) -> Iterator[Any]:
         heard.clear()
         assert heard.wait(60)
         with pipeline.planned(log, plan) as records:
@@ -156,6 +156,27 @@ def test_long_read_that_gets_on_is_progress_of_the_job(lake: Path) -> None:
         patch.setattr(SparkProgress, "has_moved", lambda _: True)
         patch.setattr(Pulse, "beat", lambda _: heard.set())
         patch.setattr(plan_runner, "planned_records", long_read)
+        run()
+
+    assert published_history(lake) == [0, 1]
+
+
+def test_records_that_the_driver_has_fetched_are_progress_of_the_job(lake: Path) -> None:
+    """The same without a job of Spark's."""
+    pipeline, heard = begun(), threading.Event()
+    transfer(pipeline, 1)
+
+    @contextmanager
+    def fetched(log: object, plan: Plan, on_step: Callable[[], None]) -> Iterator[Any]:
+        heard.clear()
+        on_step()
+        assert heard.is_set()
+        with pipeline.planned(log, plan) as records:
+            yield records
+
+    with job_over(pipeline, lake) as run, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pulse, "beat", lambda _: heard.set())
+        patch.setattr(plan_runner, "planned_records", fetched)
         run()
 
     assert published_history(lake) == [0, 1]

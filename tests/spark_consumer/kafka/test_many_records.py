@@ -80,9 +80,11 @@ def test_a_broker_that_sends_nothing_is_not_waited_for_for_ever(
         log.fetch_many({place: (log.ends([place])[place], 10**6)}, {}, ANY_SIZE)
 
 
+@pytest.mark.parametrize("buffer_bytes", [1, many_records.BUFFER_BYTES], ids=["in the loop", "at its end"])
 def test_a_full_disk_is_the_operators_and_the_next_fetch_finds_room(
-    log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, buffer_bytes: int
 ) -> None:
+    monkeypatch.setattr(many_records, "BUFFER_BYTES", buffer_bytes)
     ranges = {(table.topic, 0): (0, 5) for table in written(writer)}
 
     def on_full_disk(**_: object) -> tuple[int, str]:
@@ -113,7 +115,7 @@ def test_what_is_fetched_has_no_name_on_the_disk(
 
 @pytest.mark.parametrize("spoils", ["a large value", "a foreign record"])
 def test_what_only_spark_can_tell_is_left_to_spark(log: KafkaLog, writer: ContractWriter, spoils: str) -> None:
-    """I7"""
+    """I7; the next plans with this topic are not fetched for nothing."""
     keyed, _ = written(writer)
     end = log.ends([(keyed.topic, 0)])[keyed.topic, 0]
     value_bytes_max = 800 if spoils == "a large value" else ANY_SIZE
@@ -122,7 +124,8 @@ def test_what_only_spark_can_tell_is_left_to_spark(log: KafkaLog, writer: Contra
         stranger.produce(keyed.topic, b"strange", partition=0)
         stranger.flush()
         end += 1
-    assert log.fetch_many({(keyed.topic, 0): (0, end)}, {}, value_bytes_max) is None
+    ranges, rows = {(keyed.topic, 0): (0, end)}, {keyed.topic: end, "other": 99 * end}
+    assert [log.fetch_many(ranges, rows, limit) for limit in (value_bytes_max, ANY_SIZE)] == [None, None]
 
 
 @pytest.mark.parametrize("fetch_bytes", [1, 2**17], ids=["batch by batch", "all at once"])
@@ -151,11 +154,22 @@ def test_any_ranges_are_read_as_spark_reads_them(
             assert by_place(found.measures) == by_place(measured_here(few))
 
 
+def test_what_has_come_is_progress(log: KafkaLog, writer: ContractWriter) -> None:
+    """A supervisor that starts a job again because of one long fetch would never see that plan done."""
+    keyed, _ = written(writer)
+    places, beats = [(keyed.topic, partition) for partition in range(keyed.partition_count)], []
+    ends = log.ends(places)
+    found = log.fetch_many({place: (0, ends[place]) for place in places}, {}, ANY_SIZE, lambda: beats.append(1))
+    assert found is not None
+    with closing(found):
+        assert len(beats) >= 2 * len(found.parts) >= 2 * len(places)  # fetched and measured
+
+
 @pytest.mark.parametrize("applier", ["auto", "spark"])
 def test_a_large_plan_is_read_by_spark_only_where_it_must_be(
     spark: SparkSession, kafka: KafkaBroker, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch, applier: str
 ) -> None:
-    """I7, I9: what is not plain after all is read again."""
+    """I7, I9: what is not plain after all is read again; the next plans with it are not fetched for nothing."""
     settings = Settings(
         name=writer.pipeline,
         kafka={"bootstrap_servers": kafka.bootstrap_servers},  # type: ignore[arg-type]
@@ -174,3 +188,5 @@ def test_a_large_plan_is_read_by_spark_only_where_it_must_be(
         assert sum(volume.rows for volume in found.volumes.values()) == plan.rows
         assert found.frame().count() == plan.rows
     assert read.call_count == 1
+    with planned_records(log, plan) as records:
+        assert records.of(keyed.topic).spooled is None
