@@ -262,7 +262,7 @@ def planned_records(log: KafkaLog, plan: Plan, on_step: Callable[[], None] = ign
             partial(_values_in_turn, log.values),
             tasks_of(log, plan.rows),
             fetch_few,
-            partial(log.fetch_many, ranges, rows, gaps=plan.gaps, on_step=on_step),
+            partial(log.fetch_many, ranges, rows, on_step=on_step, gaps=plan.gaps),
         )
     try:
         troubles |= other_counts(planned, counted_by_partition(records.measures))

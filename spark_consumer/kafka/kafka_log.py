@@ -134,15 +134,15 @@ class KafkaLog(KafkaClient):
         ranges: Mapping[PartitionId, Range],
         rows: Mapping[str, int],
         value_bytes_max: int,
-        gaps: Gaps = NO_GAPS,
         on_step: Callable[[], None] = ignored,
+        gaps: Gaps = NO_GAPS,
     ) -> SpooledRecords | None:
         """Exactly these records on the driver's disk, by one consumer; None where Spark is to read them.
 
         Args:
             rows: how many records each topic has.
-            gaps: what is left out of the ranges.
             on_step: as in ``SpooledRecords``; also called whenever some records have come.
+            gaps: what is left out of the ranges.
 
         Raises:
             RetryableError: the broker is away, or sends none.
