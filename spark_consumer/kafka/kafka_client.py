@@ -20,6 +20,7 @@ from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_sections import Compression
 from walbridge.spark_consumer.errors import GRANT_READ, CutsLost, class_name, java_cause, messages
+from walbridge.spark_consumer.errors import classified_error as sorted_error
 from walbridge.spark_consumer.kafka.large_records import close_consumer
 
 API_TIMEOUT_MS = 5_000
@@ -42,6 +43,11 @@ _SIZES = ("fetch.max.bytes", "max.partition.fetch.bytes")
 _RETRIABLE = "org.apache.kafka.common.errors.RetriableException"
 _OFFSET_GONE = "org.apache.kafka.clients.consumer.InvalidOffsetException"
 _OF_A_BROKER = "org.apache.kafka.common.errors.ApiException"
+_NOT_OF_KAFKA = (
+    "java.io.IOException",  # of the disk; Kafka's client puts its own into a KafkaException
+    "java.lang.reflect.UndeclaredThrowableException",  # the same within a loop of the JVM
+    "java.lang.VirtualMachineError",
+)
 _NAMELESS = "No resolvable bootstrap urls"
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _ENTRY = re.compile(r"([A-Za-z0-9._-]+)-(\d+)=(\d+)")
@@ -161,6 +167,8 @@ class KafkaClient:
                 self._consumer = self._connect(self.fetch_sizes | OWN)
             return question(self._consumer)
         except Py4JJavaError as error:
+            if any(self._is_a(error.java_exception, each) for each in _NOT_OF_KAFKA):
+                raise sorted_error(error) from None
             raise self.classified_error(error.java_exception) from None
 
     def _connect(self, more: Mapping[str, str] = MappingProxyType({})) -> Any:

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from walbridge.schemas.control.cut import PartitionId
@@ -22,7 +21,6 @@ from walbridge.schemas.errors import TableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.errors import CutsLost, classifying_errors, records_gone
-from walbridge.spark_consumer.errors import classified_error as sorted_error
 from walbridge.spark_consumer.jvm.executors import executor_cores, is_cluster
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
 from walbridge.spark_consumer.kafka.few_records import FewRecords, PolledRecords
@@ -44,11 +42,6 @@ _PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "10000"}
 VISIBLE_POLL_S = 0.02
 SHORTER_AFTER_S = 5.0
 """How long a log may be shorter than what was acknowledged: a broker that takes over a partition may need some time."""
-_NOT_OF_KAFKA = (
-    "java.io.IOException",  # of the disk
-    "java.lang.reflect.UndeclaredThrowableException",  # the same within a loop of the JVM
-    "java.lang.VirtualMachineError",
-)
 TASK_ROWS = 20_000
 """A read of more rows is split over all cores, also where the topic has one partition."""
 
@@ -158,10 +151,6 @@ class KafkaLog(KafkaClient):
             except LeftToSpark as left:
                 self._plans.add_refused(left.topic)
                 return None
-            except Py4JJavaError as error:
-                if any(self._is_a(error.java_exception, each) for each in _NOT_OF_KAFKA):
-                    raise sorted_error(error) from None
-                raise
             finally:
                 close_consumer(self._spark, own)
 

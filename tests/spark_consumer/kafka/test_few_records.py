@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from tests.in_soak import in_soak
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.control.metadata_record import RelationRecord
-from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.kafka import few_records, kafka_client
 from walbridge.spark_consumer.kafka.change_reader import LARGE_BYTES, _fetch
@@ -96,6 +97,15 @@ def within(ranges: Mapping[PartitionId, Range], records: list[dict[str, Any]]) -
         for start, end in [ranges.get((record["topic"], record["partition"]), (0, 0))]
         if start <= record["offset"] < end
     ]
+
+
+def test_a_full_disk_is_the_operators(log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no fault of [kafka.spark]."""
+    ranges = {(table.topic, 0): (0, 5) for table in written(writer)}
+    full = Path("/dev/full").open
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", lambda **_: full("rb"))
+    with pytest.raises(OperatorError, match="No space left on device"):
+        log.fetch_few(ranges, ANY_SIZE)
 
 
 @pytest.mark.parametrize(
