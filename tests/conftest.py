@@ -14,7 +14,7 @@ import pytest
 import structlog
 
 from tests.examples import examples
-from tests.jvm import AT_REST, SPARK_CONF, short_lived, spark_conf
+from tests.jvm import AT_REST, SPARK_CONF, archived_class_path, short_lived, spark_conf
 from tests.which_servers import chosen_servers
 from walbridge.embedded.home import located
 from walbridge.embedded.server_process import exit_on_sigterm
@@ -74,7 +74,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def jvm_of_programs(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Programs under test start their JVMs so. What killed ones leave behind goes with the tests' other files."""
-    os.environ.setdefault(SPARK_CONF, spark_conf(tmp_path_factory.mktemp("jvm"), *short_lived(), conf=AT_REST))
+    conf = spark_conf(tmp_path_factory.mktemp("jvm"), *short_lived(), conf=AT_REST | archived_class_path())
+    os.environ.setdefault(SPARK_CONF, conf)
 
 
 @pytest.fixture(autouse=True)

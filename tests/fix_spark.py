@@ -14,7 +14,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql.context import SQLContext
 
-from tests.jvm import AT_REST, LIVES_FOR_ALL, short_lived
+from tests.jvm import AT_REST, LIVES_FOR_ALL, archived_class_path, short_lived
 from tests.shared_servers import watched
 from walbridge.embedded.folders import RunFolder
 from walbridge.embedded.jars import spark_jars
@@ -176,7 +176,8 @@ def lake(tmp_path: Path) -> Path:
 
 
 def _session(scratch: Path, log: Path) -> SparkSession:
-    conf = SparkConf(loadDefaults=False).setAppName("walbridge tests").setAll(list(SETTINGS.items()))
+    settings = SETTINGS | archived_class_path()
+    conf = SparkConf(loadDefaults=False).setAppName("walbridge tests").setAll(list(settings.items()))
     conf.set("spark.jars", ",".join(map(str, spark_jars())))
     conf.set("spark.local.dir", str(scratch / "local"))
     conf.set("spark.sql.warehouse.dir", str(scratch / "warehouse"))

@@ -21,6 +21,7 @@ every 10 ms."""
 LIVES_FOR_ALL = ("-XX:ReservedCodeCacheSize=192m",)
 """For the JVM that tests share. With the first compiler alone the JVM has room for 48 MB of code: when these are full
 (with Spark after some hundred tests) it searches them for what it can do without, compiles that anew, and so on."""
+JARS = Path(pyspark.__file__).parent / "jars"
 SPARK_CONF = "WALBRIDGE_SPARK__CONF"
 """Variable that says so to programs under test; benchmarks and soak run without it."""
 
@@ -38,14 +39,27 @@ def variables() -> dict[str, str]:
     return {"JAVA_TOOL_OPTIONS": " ".join(short_lived())}
 
 
+def archived_class_path() -> dict[str, str]:
+    """Properties of Spark with which a JVM takes its archive.
+
+    Spark's launcher names slf4j's jar, and then the folder that has it too. A JVM 21 wants a class path to begin with
+    that of the archive, in which each jar is named once; 17 does not mind.
+    """
+    try:
+        minds = find_java().major > 17
+    except OperatorError:
+        return {}
+    return {"spark.driver.extraClassPath": f"{JARS}/*"} if minds else {}
+
+
 def spark_archive() -> ClassArchive:
     """What ``tests/class_archives.py`` makes.
 
     Raises:
         OperatorError: no Java is here.
     """
-    jars = [*(Path(pyspark.__file__).parent / "jars").glob("*.jar"), *place_of("jars").glob("spark/*.jar")]
-    return ClassArchive("spark", find_java(), tuple(jars))
+    jars = [*JARS.glob("*.jar"), *place_of("jars").glob("spark/*.jar")]
+    return ClassArchive("spark-driver", find_java(), tuple(jars))
 
 
 def spark_conf(scratch: Path, *options: str, conf: Mapping[str, str] | None = None) -> str:

@@ -13,7 +13,7 @@ import pyspark
 from deltalake import DeltaTable, QueryBuilder
 
 from tests.fix_spark import NO_PYTHON
-from tests.jvm import short_lived
+from tests.jvm import archived_class_path, short_lived
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.java import find_java
 from walbridge.embedded.kafka import KafkaBroker
@@ -63,6 +63,7 @@ class Program:
     def submit(self, archive: Path) -> subprocess.CompletedProcess[str]:
         spark_submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
         confs = {
+            **archived_class_path(),
             "spark.jars": ",".join(map(str, spark_jars())),
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

@@ -91,20 +91,33 @@ def test_java_without_an_archive_of_its_own_starts_without(archive: ClassArchive
     assert archive.options() == ()
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ClassArchive, Path]]:
-    """By a real JVM."""
-    place = tmp_path_factory.mktemp("archives")
-    archive = ClassArchive("tool", find_java(), tuple(set_jars("kafka")))
-    if not archive.can_be_made:
-        pytest.skip("this Java has no archive of its own classes to add to")
+@pytest.fixture(scope="module", params=["its own", "one that is made for it"])
+def made(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[ClassArchive, Path]]:
+    """By a real JVM, on top of an archive of the JVM's classes."""
+    place, java = tmp_path_factory.mktemp("archives"), find_java()
+    if request.param == "one that is made for it":
+        java = without_base(java, tmp_path_factory.mktemp("java"))
+    elif not (java.java_home / class_archive.BASE).is_file():
+        pytest.skip("this Java has no archive of its own classes")
+    archive = ClassArchive("tool", java, tuple(set_jars("kafka")))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(class_archive, "folder", lambda name: place)
         patch.setattr(class_archive, "place_of", lambda name: place)
         with archive.drafted() as options:
             started(archive, *options)
-        (file,) = place.iterdir()
+        (file,) = place.glob("tool-*")
         yield archive, file
+
+
+def without_base(java: Java, folder: Path) -> Java:
+    """The same, called as the wheel's is: by a script in a folder that has nothing else."""
+    script = folder / "bin" / "java"
+    script.parent.mkdir()
+    script.write_text(f"#!/bin/sh\nexec '{java.executable}' \"$@\"\n")
+    script.chmod(0o755)
+    return Java(folder, java.major)
 
 
 def started(archive: ClassArchive, *options: str) -> str:
