@@ -139,7 +139,7 @@ def test_piece_of_a_table_that_somebody_waits_to_alter_is_left_to_who_holds_it(d
         altering = threading.Thread(target=_alter, args=(waiting,))
         altering.start()
         waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = %s"
-        wait_until(lambda: bool(database.rows(waits, (of.relation_id,))), "ALTER that waits", 20)
+        wait_until(lambda: bool(database.rows(waits, (of.relation_id,))), "ALTER that waits")
         try:
             with pytest.raises(RetryableError, match="lock"):
                 worker.read(PieceWanted(snapshot.export(), Piece(of), FORMAT))
@@ -277,8 +277,8 @@ def test_worker_that_is_let_go_cancels_what_the_server_does_for_it(database: Dat
         with workers_of(database, count=1) as workers:
             answers = workers.read(iter([PieceWanted(snapshot.export(), Piece(of), FORMAT)]))
             assert next(answers) is None
-            wait_until(lambda: database.rows(f"SELECT 1 {BACKENDS} AND state = 'active'") != [], "a read", 20)
-        wait_until(lambda: not database.rows(f"SELECT 1 {BACKENDS}"), "the end of its connection", 20)
+            wait_until(lambda: database.rows(f"SELECT 1 {BACKENDS} AND state = 'active'") != [], "a read")
+        wait_until(lambda: not database.rows(f"SELECT 1 {BACKENDS}"), "the end of its connection")
 
 
 def test_piece_that_is_too_large_to_wait_on_disk_is_left_to_the_producer(database: Database) -> None:

@@ -52,14 +52,14 @@ def test_tables_are_equal_also_where_every_worker_dies(sources: ProducerUnderTes
     assert "tables are read by worker processes" in running.log
     assert ("a worker process of the copy died" in running.log) == (point is not None)
     # A backend may outlive its worker for a moment.
-    wait_until(lambda: sources.database.value(BACKENDS) == 0, "no connection of a worker", 20)
+    wait_until(lambda: sources.database.value(BACKENDS) == 0, "no connection of a worker")
     assert not workers_of(running.process.pid)
 
 
 def test_workers_end_with_a_producer_that_is_killed(sources: ProducerUnderTest) -> None:
     """They hold no lock and no snapshot after it; the next start copies anew."""
     sources.run_until_killed("copy:rows:2")
-    wait_until(lambda: sources.database.value(BACKENDS) == 0, "no connection of a worker", 20)
+    wait_until(lambda: sources.database.value(BACKENDS) == 0, "no connection of a worker")
     sources.database.execute("DELETE FROM large WHERE id % 2 = 0; INSERT INTO keyless VALUES ('new')")
     sources.start_streaming()
     sources.check_equal()
@@ -89,7 +89,7 @@ def test_table_that_comes_is_equal_also_where_every_worker_dies(sources: Produce
     assert ("a worker process of the copy died" in running.log) == (point is not None)
     assert workers == 2 or point is not None
     running.stop()
-    wait_until(lambda: sources.database.value(BACKENDS) == 0, "the end of its connection", 20)
+    wait_until(lambda: sources.database.value(BACKENDS) == 0, "the end of its connection")
 
 
 @pytest.mark.soak
@@ -98,7 +98,7 @@ def test_workers_of_a_copy_beside_the_stream_end_with_a_producer_that_is_killed(
     running = sources.start_streaming("chunk:rows:3")
     add_table(sources)
     assert running.exit_code() == KILLED
-    wait_until(lambda: sources.database.value(BACKENDS) == 0, "no connection of a worker", 20)
+    wait_until(lambda: sources.database.value(BACKENDS) == 0, "no connection of a worker")
     running = sources.start_streaming()
     wait_until(lambda: "table is copied" in running.log, "the copy", 90)
     sources.check_equal()
