@@ -1,6 +1,7 @@
-"""Reads a plan's records: exactly its ranges, once, and counts them before any table is written.
+"""The records of a plan, read once and measured before any table is written.
 
-In: a plan. Out: ``PlannedRecords``: the records, and how many and how large they are for each table.
+In: ways to fetch them (``plan_reader.py``). Out: ``PlannedRecords``: the records, and how many and how large they are
+for each table.
 
 - A very small plan is fetched by one consumer, without Spark.
 - A small plan comes to the driver in one Spark job without a shuffle.
@@ -10,16 +11,13 @@ In: a plan. Out: ``PlannedRecords``: the records, and how many and how large the
 
 Values of more than ``LARGE_BYTES`` are null in both: only their partition, offset and size are kept
 (``LargeRecord``), and the decoder fetches them one at a time, so that no task, slice or batch exceeds its bound (I9).
-If a count differs from that of the cuts, the table is in trouble (I7): records were lost, repeated or written by
-another program.
 """
 
 import threading
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,15 +25,12 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from walbridge.schemas.control.cut import PartitionId, PartitionRange
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.kafka.driver_heap import READING
-from walbridge.spark_consumer.kafka.kafka_log import TASK_ROWS, KafkaLog
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
 from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords, ignored
 from walbridge.spark_consumer.kafka.measures import (
     Measure,
-    counted_by_partition,
     measured,
     measured_here,
     sized,
@@ -43,9 +38,8 @@ from walbridge.spark_consumer.kafka.measures import (
     volumes_by_topic,
     without_large,
 )
-from walbridge.spark_consumer.kafka.ranges import RECORD, Rounds, rounds
+from walbridge.spark_consumer.kafka.ranges import RECORD
 from walbridge.spark_consumer.kafka.slices import Volume
-from walbridge.spark_consumer.plan.plan import Plan
 
 LOCAL_FOLD_MAX = Volume(rows=4_000, bytes=4 * 2**20)
 """Up to so many records of a table are decoded and folded on the driver, in a tenth of a second at most."""
@@ -58,15 +52,6 @@ Values = Callable[[Sequence[LargeRecord]], Iterator[tuple[LargeRecord, bytes]]]
 """Fetches the values of large records, one at a time."""
 
 
-def one_consumer_rows(partitions: int) -> int:
-    """Up to how many records of so many partitions one consumer is quicker than Spark.
-
-    A thousand take it some ten milliseconds. Spark takes a quarter of a second, and 20 ms for each partition for which
-    it has no consumer in its cache (``make bench``: job over many tables).
-    """
-    return 10_000 + 20 * partitions
-
-
 FetchFew = Callable[[int], pa.Table | None]
 """Fetches all records as ``SIZED_RECORD``; None if a value has more bytes than the argument."""
 FetchMany = Callable[[int], SpooledRecords | None]
@@ -77,7 +62,7 @@ def _no_values(_records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, b
     return iter(())
 
 
-def _spark_fetches(_value_bytes_max: int) -> None:
+def spark_fetches(_value_bytes_max: int) -> None:
     """A ``FetchFew`` or ``FetchMany`` that leaves all records to Spark."""
 
 
@@ -110,8 +95,8 @@ class PlannedRecords:
         rows: Mapping[str, int],
         values: Values = _no_values,
         tasks: int | None = None,
-        fetch_few: FetchFew = _spark_fetches,
-        fetch_many: FetchMany = _spark_fetches,
+        fetch_few: FetchFew = spark_fetches,
+        fetch_many: FetchMany = spark_fetches,
     ) -> None:
         """
         Args:
@@ -228,93 +213,6 @@ def _by_topic(records: pa.Table) -> dict[str, pa.Table]:
     for index, topic in enumerate(records["topic"].to_pylist()):
         indices[topic].append(index)
     return {topic: records.take(of_topic) for topic, of_topic in indices.items()}
-
-
-@contextmanager
-def planned_records(log: KafkaLog, plan: Plan, on_step: Callable[[], None] = ignored) -> Iterator[PlannedRecords]:
-    """The records of a plan, until the block ends. A fault of one topic is raised when its records are asked for.
-
-    Args:
-        on_step: called whenever the driver has fetched or read some, as a sign of progress.
-
-    Raises:
-        RetryableError: the broker is away.
-    """
-    ranges = {
-        partition_id: (part.start_offset, part.end_offset) for partition_id, part in plan.ranges.items() if part.records
-    }
-    troubles: dict[str, TableError] = dict(log.lost(ranges))
-    ranges = {partition_id: of for partition_id, of in ranges.items() if partition_id[0] not in troubles}
-    with READING.of_plan():
-        for some in rounds(ranges, plan.gaps):
-            troubles |= log.too_large(some)
-    ranges = {partition_id: of for partition_id, of in ranges.items() if partition_id[0] not in troubles}
-    planned = {partition_id: part for partition_id, part in plan.ranges.items() if partition_id[0] not in troubles}
-    rows: Counter[str] = Counter()
-    for part in planned.values():
-        rows[part.topic] += part.records
-    parts = rounds(ranges, plan.gaps)
-    fetch_few = partial(_fetched_few, log, parts) if rows.total() <= one_consumer_rows(len(ranges)) else _spark_fetches
-    with READING.of_plan():
-        records = PlannedRecords(
-            partial(_read, log, parts, plan.rows),
-            rows,
-            partial(_values_in_turn, log.values),
-            tasks_of(log, plan.rows),
-            fetch_few,
-            partial(log.fetch_many, ranges, rows, on_step=on_step, gaps=plan.gaps),
-        )
-    try:
-        troubles |= other_counts(planned, counted_by_partition(records.measures))
-        for each in records.large:
-            if each.size > log.heap.largest_record:
-                troubles[each.topic] = log.heap.too_large(each.topic, each.partition, each.offset, each.size)
-        records.troubles = troubles
-        yield records
-    finally:
-        records.close()
-
-
-def _read(log: KafkaLog, parts: Rounds, rows: int) -> DataFrame:
-    frames = [log.read(some, rows) for some in parts] or [log.read({})]
-    return frames[0] if len(frames) == 1 else reduce(DataFrame.unionByName, frames).coalesce(log.readers)
-
-
-def _fetched_few(log: KafkaLog, parts: Rounds, value_bytes_max: int) -> pa.Table | None:
-    found = [log.fetch_few(some, value_bytes_max) for some in parts]
-    few = [each for each in found if each is not None]
-    return pa.concat_tables(few) if len(few) == len(found) else None
-
-
-def tasks_of(log: KafkaLog, rows: int) -> int | None:
-    """Over how many tasks records are spread before they are folded, if fewer readers than cores may read at a time;
-    None: they are not spread."""
-    return log.cores if rows > TASK_ROWS and log.readers < log.cores else None
-
-
-def _values_in_turn(values: Values, records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
-    """The same values, fetched while no other read of Kafka is under way."""
-    with READING.of_plan():
-        yield from values(records)
-
-
-def other_counts(
-    planned: Mapping[PartitionId, PartitionRange], counted: Mapping[PartitionId, tuple[int, int, int]]
-) -> dict[str, TableError]:
-    """By topic: the error of a partition whose records are not those that its cuts promise.
-
-    Args:
-        counted: records, first and last offset by partition.
-    """
-    found: dict[str, TableError] = {}
-    for (topic, partition), part in planned.items():
-        count, first, last = counted.get((topic, partition), (0, part.start_offset, part.end_offset - 1))
-        if count != part.records or first < part.start_offset or last >= part.end_offset:
-            found[topic] = TableError(
-                f"{topic}[{partition}] holds {count} records in [{part.start_offset}, {part.end_offset}), "
-                f"its cuts say {part.records}: the topic was changed from outside"
-            )
-    return found
 
 
 def _fetch(records: DataFrame, value_bytes_max: int) -> pa.Table:

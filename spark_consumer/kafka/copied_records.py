@@ -15,14 +15,7 @@ from pyspark.sql import DataFrame
 
 from walbridge.schemas.control.cut import PartitionId
 from walbridge.spark_consumer.errors import classifying_errors
-from walbridge.spark_consumer.kafka.change_reader import (
-    LARGE_BYTES,
-    TableRecords,
-    Values,
-    found_large,
-    other_counts,
-    tasks_of,
-)
+from walbridge.spark_consumer.kafka.change_reader import LARGE_BYTES, TableRecords, Values, found_large
 from walbridge.spark_consumer.kafka.driver_heap import READING
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
@@ -35,6 +28,7 @@ from walbridge.spark_consumer.kafka.measures import (
     volumes_by_topic,
     without_large,
 )
+from walbridge.spark_consumer.kafka.plan_reader import other_counts, tasks_of
 from walbridge.spark_consumer.kafka.ranges import RECORD, Range
 from walbridge.spark_consumer.plan.plan import Plan
 

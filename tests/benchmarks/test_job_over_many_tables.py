@@ -21,7 +21,7 @@ from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.job import Job
-from walbridge.spark_consumer.kafka import change_reader
+from walbridge.spark_consumer.kafka import plan_reader
 from walbridge.spark_consumer.read import published_at
 
 pytestmark = [pytest.mark.bench, pytest.mark.servers]
@@ -70,7 +70,7 @@ def test_a_cut_over_many_tables(
         for reader, seconds in found.items():
             with monkeypatch.context() as patch:
                 if reader == "spark":
-                    patch.setattr(change_reader, "one_consumer_rows", lambda _partitions: 0)
+                    patch.setattr(plan_reader, "one_consumer_rows", lambda _partitions: 0)
                 lsn += 1
                 writer.send(changes(tables, lsn), end_lsn=lsn)
                 seconds.append(applied_s(spark, settings))

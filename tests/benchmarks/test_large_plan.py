@@ -31,8 +31,8 @@ from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.apply.apply import apply_table
 from walbridge.spark_consumer.apply.job_lake import JobLake
 from walbridge.spark_consumer.fold.schema_join import events, place_name
-from walbridge.spark_consumer.kafka.change_reader import planned_records
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.plan_reader import planned_records
 from walbridge.spark_consumer.plan.plan import Plan, TableHead, make_plan
 
 pytestmark = [pytest.mark.bench, pytest.mark.servers, pytest.mark.usefixtures("compiled")]

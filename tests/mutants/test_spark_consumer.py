@@ -33,7 +33,7 @@ from walbridge.spark_consumer.delta.maintenance import unnamed_files
 from walbridge.spark_consumer.delta.maintenance.old_files import OldFiles
 from walbridge.spark_consumer.delta.manifest import manifest_reader
 from walbridge.spark_consumer.job import Job
-from walbridge.spark_consumer.kafka import change_reader
+from walbridge.spark_consumer.kafka import plan_reader
 from walbridge.spark_consumer.kafka.change_reader import PlannedRecords
 from walbridge.spark_consumer.kafka.cuts_source import CutsSource
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
@@ -50,11 +50,11 @@ NOTICED = {
         test_plan_limits.test_a_plan_is_at_its_end_what_its_last_cut_is,
     ),
     "rows of an aborted transaction between two cuts are taken": Noticed(
-        Mutant(change_reader.other_counts, "count != part.records", "count < part.records"),
+        Mutant(plan_reader.other_counts, "count != part.records", "count < part.records"),
         partial(test_counted_records.test_other_records_than_the_cuts_promise_are_refused, {("t", 0): (6, 10, 16)}),
     ),
     "a lost row between two others is not missed": Noticed(
-        Mutant(change_reader.other_counts, "count != part.records", "count > part.records"),
+        Mutant(plan_reader.other_counts, "count != part.records", "count > part.records"),
         partial(test_counted_records.test_other_records_than_the_cuts_promise_are_refused, {("t", 0): (4, 10, 16)}),
     ),
     "rows of another program within a range are taken": Noticed(

@@ -256,7 +256,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "spark_consumer/delta/table_features.py:unwritable",
         "spark_consumer/fold/kept_values.py:refuse_changed_values",
         "spark_consumer/fold/shape.py:_refuse_renamed",
-        "spark_consumer/kafka/change_reader.py:other_counts",
+        "spark_consumer/kafka/plan_reader.py:other_counts",
         "spark_consumer/kafka/kafka_log.py:lost",
         "spark_consumer/plan/missing_schemas.py:_lacking",
         "spark_consumer/plan/plan.py:_table_plan",

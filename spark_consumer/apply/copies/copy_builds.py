@@ -21,9 +21,10 @@ from pyspark.sql import SparkSession
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.spark_consumer.jvm.spark_progress import SparkProgress
-from walbridge.spark_consumer.kafka.change_reader import TableRecords, planned_records
+from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.kafka.copied_records import copied_records
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.plan_reader import planned_records
 from walbridge.spark_consumer.plan.ended_copies import is_aside
 from walbridge.spark_consumer.plan.pending_copy import PendingCopy
 from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan

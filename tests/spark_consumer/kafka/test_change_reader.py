@@ -17,10 +17,10 @@ from walbridge.runtime import heap
 from walbridge.schemas.control.cut import Cut, PartitionRange
 from walbridge.schemas.errors import OperatorError, TableError
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.kafka import change_reader
-from walbridge.spark_consumer.kafka.change_reader import planned_records
+from walbridge.spark_consumer.kafka import change_reader, plan_reader
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.plan_reader import planned_records
 from walbridge.spark_consumer.kafka.slices import Volume
 from walbridge.spark_consumer.plan.plan import Plan, make_plan
 
@@ -57,7 +57,7 @@ def inserts(relation: Any, lsn: int, *ids: int) -> list[Event]:
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who reads a very small plan."""
     if request.param == "spark":
-        monkeypatch.setattr(change_reader, "one_consumer_rows", lambda _partitions: 0)
+        monkeypatch.setattr(plan_reader, "one_consumer_rows", lambda _partitions: 0)
 
 
 @pytest.mark.usefixtures("reader")

@@ -12,8 +12,8 @@ from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.kafka import change_reader
-from walbridge.spark_consumer.kafka.change_reader import planned_records
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.plan_reader import planned_records
 from walbridge.spark_consumer.kafka.slices import Volume
 from walbridge.spark_consumer.plan.plan import TableHead, make_plan
 

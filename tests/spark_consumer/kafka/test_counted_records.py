@@ -12,10 +12,10 @@ from tests.spark_consumer import events
 from walbridge.schemas.control.cut import PartitionId, PartitionRange
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.kafka import change_reader
-from walbridge.spark_consumer.kafka.change_reader import other_counts, planned_records
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
+from walbridge.spark_consumer.kafka.plan_reader import other_counts, planned_records
 from walbridge.spark_consumer.kafka.ranges import Range
 from walbridge.spark_consumer.kafka.slices import Volume
 from walbridge.spark_consumer.plan.plan import Plan

@@ -31,11 +31,11 @@ from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.kafka import change_reader, kafka_client
-from walbridge.spark_consumer.kafka.change_reader import planned_records
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.many import many_records, spooled_records
 from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords
 from walbridge.spark_consumer.kafka.measures import Measure, measured_here
+from walbridge.spark_consumer.kafka.plan_reader import planned_records
 from walbridge.spark_consumer.kafka.slices import Volume
 from walbridge.spark_consumer.plan.plan import make_plan
 
