@@ -29,6 +29,8 @@ from walbridge.spark_consumer.kafka.copied_records import copied_records
 from walbridge.spark_consumer.plan import ended_copies
 
 WAIT_S = 60.0
+WRITTEN_S = 240.0
+"""Spark writes a copy piece by piece, with plans between them: half a minute, and several on a machine that is busy."""
 
 
 @contextmanager
@@ -125,7 +127,9 @@ def test_other_tables_are_published_while_a_copy_is_written(
         assert rows(spark, lake, "history") == [(1, 1)]
 
         goes_on.set()
-        wait_until(lambda: {entry.state for entry in newest(lake).tables} == {"current"}, "the copy to be written")
+        wait_until(
+            lambda: {entry.state for entry in newest(lake).tables} == {"current"}, "the copy to be written", WRITTEN_S
+        )
     assert rows(spark, lake, "items") == [(n, f"b{n}") for n in range(30) if n != 4]
 
 
@@ -156,7 +160,9 @@ def test_a_table_is_fed_and_published_with_all_others_while_a_copy_of_it_is_writ
         assert rows(spark, lake, "items") == [(n, f"b{n}") for n in range(30) if n != 4]
 
         goes_on.set()
-        wait_until(lambda: all(entry.copy_from is None for entry in newest(lake).tables), "the copy to be written")
+        wait_until(
+            lambda: all(entry.copy_from is None for entry in newest(lake).tables), "the copy to be written", WRITTEN_S
+        )
         writer.send([Event(items, "d", 0x9000, 0, before={"id": 5}, before_image="key")])
         wait_until(lambda: newest(lake).end_lsn >= writer.end_lsn, "the change to be published")
     assert rows(spark, lake, "items") == [(n, f"b{n} again") for n in range(30) if n not in (4, 5)]

@@ -81,7 +81,7 @@ class FrameLog:
     def fetch_few(self, _ranges: Mapping[PartitionId, Range], _value_bytes_max: int) -> None:
         """Spark reads them."""
 
-    def fetch_many(self, _ranges: Mapping[PartitionId, Range], _rows: Mapping[str, int], _value_bytes_max: int) -> None:
+    def fetch_many(self, *_: object, **__: object) -> None:
         """Spark reads them."""
 
     def read(self, _ranges: Mapping[PartitionId, Range], _rows: int = 0) -> DataFrame:
