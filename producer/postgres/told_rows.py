@@ -28,7 +28,7 @@ _LATER = f"""
 _NEWEST = f"""
     WITH newest AS (
       SELECT (r.told::jsonb ->> 'relation')::bigint AS relation, max(r.id) AS id
-      FROM {TOLD_COLUMNS}(%s, 0, 2147483647) r GROUP BY 1)
+      FROM {TOLD_COLUMNS}(%s, %s, 2147483647) r GROUP BY 1)
     SELECT c.oid::bigint, coalesce(n.id, 0), c.relnatts::int, {TOLD_BY}
     FROM pg_class c LEFT JOIN newest n ON n.relation = c.oid WHERE c.oid = ANY (%s)"""
 
@@ -64,10 +64,11 @@ def later_rows(connection: SqlConnection, relation_id: int, row_id: int) -> Late
     return LaterRows([(of, text) for _, _, of, text in found if of is not None], count, by)
 
 
-def newest_rows(connection: SqlConnection, relation_ids: Collection[int]) -> dict[int, NewestRow] | None:
-    """Of those of these tables that are there; None where the source has no such rows. Raises as ``later_rows``."""
+def newest_rows(connection: SqlConnection, relation_ids: Collection[int], since: int) -> dict[int, NewestRow] | None:
+    """Of those of these tables that are there, among the rows from this id on; None where the source has no such rows.
+    Raises as ``later_rows``."""
     wanted = list(relation_ids)
-    found = _answer(connection, _NEWEST, (wanted, wanted))
+    found = _answer(connection, _NEWEST, (wanted, since, wanted))
     if found is None:
         return None
     return {relation_id: NewestRow(row_id, count, by) for relation_id, row_id, count, by in found}

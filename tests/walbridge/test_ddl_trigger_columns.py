@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.fix_postgres import Database
 from tests.walbridge.test_ddl_trigger import all_rows, install, oid, told_in
 from walbridge.ddl_trigger_columns import TABLES_MAX
+from walbridge.producer.postgres.connection import connect_sql
+from walbridge.producer.postgres.told_rows import newest_rows
 from walbridge.schemas.ddl_row import COLUMNS, TOLD_BY, TOLD_COLUMNS, DdlRow, ToldColumn, ToldColumns
 
 __all__ = ["told_in"]
@@ -179,6 +181,17 @@ def test_any_role_reads_rows_about_columns_back_and_no_other_rows(told_in: Datab
         finally:
             connection.execute("RESET ROLE; DROP ROLE reader_of_columns")
     assert '"columns"' in first
+
+
+def test_newest_row_of_each_table_is_found_among_those_from_an_id_on(told_in: Database) -> None:
+    told_in.execute("CREATE TABLE t (id int); CREATE TABLE u (id int); CREATE TABLE never (id int)")
+    told_in.execute("ALTER TABLE t ADD a int; ALTER TABLE u ADD a int; ALTER TABLE t ADD b int")
+    t, u, never = (oid(told_in, name) for name in ("t", "u", "never"))
+    with connect_sql(told_in.dsn) as connection:
+        found = newest_rows(connection, [t, u, never], 0) or {}
+        assert found[t].row_id > found[u].row_id > found[never].row_id == 0
+        later = newest_rows(connection, [t, u, never], found[t].row_id) or {}
+    assert (later[t], later[u].row_id) == (found[t], 0)
 
 
 def test_more_tables_below_than_the_bound_are_left_to_the_looks(database: Database) -> None:

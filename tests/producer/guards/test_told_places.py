@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -47,8 +48,14 @@ class Places:
             writers=SimpleNamespace(current_version=lambda _: versions[-1]),
             versions=SimpleNamespace(versions_of=lambda _: versions),
         )
-        row = NewestRow(newest, now.attnum_max, "by")
-        monkeypatch.setattr(told_places, "newest_rows", lambda *_: {TABLE: row})
+        self.newest, self.asked = newest, list[int]()
+        """``asked``: from which row on, of each query."""
+
+        def newest_rows(_: object, wanted: Collection[int], since: int) -> dict[int, NewestRow]:
+            self.asked.append(since)
+            return {each: NewestRow(self.newest, now.attnum_max, "by") for each in wanted}
+
+        monkeypatch.setattr(told_places, "newest_rows", newest_rows)
         monkeypatch.setattr(told_places, "tables_facts", lambda *_: ({TABLE: now}, None))
         self.places = ToldPlaces(cast(SqlConnection, None), cast(Tables, tables), self.tracker)
         self.places.open(PUBLICATION)
@@ -131,6 +138,36 @@ def test_source_without_such_rows_is_not_asked_again_before_one_comes(monkeypatc
     of.places.take(TABLE, ROW)
     of.places.look([TABLE])
     assert len(asked) == 2
+
+
+def test_table_that_is_not_certain_is_asked_for_again_only_once_the_stream_brought_more_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A day's rows of a large migration would be read at each look."""
+    of = Places(monkeypatch, recorded(FIRST), catalogue(("b", 2), last=2), newest=9)
+    for _ in range(3):
+        of.places.look([TABLE])
+    assert len(of.asked) == 1
+    of.places.take(TABLE, ROW)
+    for _ in range(3):
+        of.places.look([TABLE])
+    assert len(of.asked) == 2
+
+
+def test_rows_before_the_newest_one_that_is_known_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = Places(monkeypatch, recorded(FIRST), catalogue(("b", 2), last=2), newest=9)
+    of.places.look([TABLE])
+    of.places.take(TABLE, ROW)
+    of.places.look([TABLE])
+    assert of.asked == [0, 9]
+
+
+def test_session_asks_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = Places(monkeypatch, recorded(FIRST), catalogue(("b", 1), last=2))
+    of.places.look([TABLE])
+    of.places.open(PUBLICATION)
+    of.places.look([TABLE])
+    assert of.asked == [0, 0]
 
 
 @pytest.mark.parametrize("publication", [None, PUBLICATION + 1])
