@@ -93,7 +93,8 @@ BEGIN
     END IF;
   ELSE
     FOR relation IN
-      SELECT DISTINCT c.oid::bigint FROM pg_event_trigger_ddl_commands() d JOIN pg_class c ON c.oid = d.objid
+      SELECT DISTINCT c.oid::bigint FROM pg_event_trigger_ddl_commands() d
+      JOIN pg_class c ON c.oid = d.objid OR c.reloftype = (SELECT o.reltype FROM pg_class o WHERE o.oid = d.objid)
       WHERE d.classid = 'pg_class'::regclass AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
     LOOP
       INSERT INTO {_TABLE} ({DDL_COLUMN})
@@ -157,7 +158,7 @@ _MAKE = (
         for statement in (
             f"DROP EVENT TRIGGER IF EXISTS {name}",
             f"CREATE EVENT TRIGGER {name} ON {event} "
-            + ("WHEN TAG IN ('ALTER TABLE') " if event == "ddl_command_end" else "")
+            + ("WHEN TAG IN ('ALTER TABLE', 'ALTER TYPE') " if event == "ddl_command_end" else "")
             + f"EXECUTE FUNCTION {_FUNCTION}()",
             f"ALTER EVENT TRIGGER {name} ENABLE ALWAYS",
         )

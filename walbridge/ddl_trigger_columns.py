@@ -42,7 +42,7 @@ BEGIN
   member AS (
     SELECT c.oid, c.relnatts, c.relkind, {_is_own("c")} AS may_have_grown
     FROM (SELECT oid FROM tree LIMIT {TABLES_MAX}) t JOIN pg_class c ON c.oid = t.oid
-    WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND c.reloftype = 0
+    WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
     AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum = -1 AND {_is_own("a")})
     AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND {_is_own("a")})),
   below AS (

@@ -93,6 +93,19 @@ def test_partitions_and_heirs_are_told_with_the_table_that_was_altered(told_in: 
     }
 
 
+def test_columns_that_a_table_gets_by_its_type_are_told(told_in: Database) -> None:
+    told_in.execute("CREATE TYPE k AS (id int, a int); CREATE TABLE t OF k; CREATE TABLE u OF k; CREATE TABLE v (b k)")
+    told_in.execute("ALTER TYPE k ADD ATTRIBUTE b text CASCADE")
+    told_in.execute("BEGIN; ALTER TABLE t NOT OF; ALTER TABLE t ALTER b SET DEFAULT 'x'; COMMIT")
+    told_in.execute("CREATE TYPE e AS ENUM ('sad'); ALTER TYPE e ADD VALUE 'ok'; ALTER TYPE k OWNER TO CURRENT_USER")
+    found = [(each.relation_id, each.told.count, each.told.fresh) for each in rows(told_in) if each.told is not None]
+    t, u = oid(told_in, "t"), oid(told_in, "u")
+    assert (sorted(found[:2]), found[2:]) == (
+        [(t, 3, frozenset({3})), (u, 3, frozenset({3}))],
+        [(t, 3, frozenset({3}))],
+    )
+
+
 def test_values_are_told_as_a_walsender_prints_them_whatever_the_session_has_set(told_in: Database) -> None:
     told_in.execute("CREATE TABLE t (id int)")
     told_in.execute(

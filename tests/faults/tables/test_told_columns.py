@@ -107,6 +107,38 @@ def test_table_with_a_column_that_was_added_and_not_told_is_copied(
     check_acts(producer_on(major) if major else producer, UNTOLD, how, are_copied=True)
 
 
+TYPE_ALTERED = (
+    "UPDATE t SET a = 70 WHERE id = 2; ALTER TYPE t_t DROP ATTRIBUTE a CASCADE;"
+    "ALTER TYPE t_t ADD ATTRIBUTE a int CASCADE; UPDATE t SET a = 71 WHERE id = 3;"
+)
+OF_TYPES = {
+    "altered by its type": "UPDATE t SET a = 72 WHERE id = 4",
+    "altered once more as it left its type": "BEGIN; ALTER TABLE t NOT OF; ALTER TABLE t ALTER a SET DEFAULT 5; COMMIT;"
+    "UPDATE t SET a = 72 WHERE id = 4",
+}
+
+
+@pytest.mark.parametrize("left", OF_TYPES)
+@pytest.mark.parametrize("major", [in_soak(12), NEWEST])
+def test_columns_that_a_table_gets_by_its_type_are_followed_by_their_numbers(
+    producer: ProducerUnderTest, producer_on: Callable[[int], ProducerUnderTest], major: int, left: str
+) -> None:
+    producer = producer_on(major) if major else producer
+    producer.database.execute(
+        "CREATE TYPE t_t AS (id int, v text, a int); CREATE TABLE t OF t_t (PRIMARY KEY (id));"
+        "INSERT INTO t SELECT i, 'v' || i, i FROM generate_series(1, 9) i"
+    )
+    tell(producer.database)
+    producer.publish("t")
+    running = producer.start_streaming()
+    producer.database.execute("UPDATE t SET v = 'first' WHERE id = 1")
+    producer.check_equal()
+    running.stop()
+    act(producer, TYPE_ALTERED + OF_TYPES[left])
+    running = producer.start_streaming()
+    check_copied(producer, running, {"t": False})
+
+
 def test_columns_of_partitions_are_followed_by_those_of_their_root(producer: ProducerUnderTest) -> None:
     """Each partition has numbers of its own; the values of older rows are theirs."""
     roots = {f"r{number}": what for number, what in enumerate(OF_ROOTS)}
