@@ -17,6 +17,7 @@ import psycopg
 from tests.faults.differential.alterations import ALTERATIONS
 from tests.faults.differential.places import PLACES, new_name
 from tests.faults.differential.statements import (
+    LABELS_ADDED,
     OTHER,
     TYPES_ALTERED,
     UNTOLD,
@@ -117,6 +118,8 @@ class Owner:
 
     def _note(self, statements: list[Statement]) -> None:
         for statement in statements:
+            if statement.kind == "add label" and "add label" in self.types_altered:
+                self.types_altered.add(LABELS_ADDED)
             self.types_altered |= {statement.kind} & TYPES_ALTERED
             for oid in statement.oids:
                 self.done[oid][statement.effect].add(statement.kind)
@@ -133,7 +136,7 @@ class Owner:
             return [*made(scene, name), *self._published(name)]
         kinds: tuple[Drawn, ...]
         (kinds,) = dice.choices((WRITES, ALTERATIONS, PLACES), (60, 28, 12))
-        statement = dice.choice(kinds)(scene, dice.choice(scene.tables))
+        statement = dice.choice(kinds)(scene, dice.choice([each for each in scene.tables if not each.is_leaving]))
         if statement is None or (statement.alone and not may_be_alone):
             return []
         return [statement]

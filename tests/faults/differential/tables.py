@@ -17,7 +17,8 @@ PARTS = "parts"
 _TABLES = """
     SELECT c.oid::int, n.nspname, c.relname, c.relkind = 'p', c.relispartition, c.relpersistence,
            c.relreplident, c.reltoastrelid > 0,
-           coalesce((SELECT array_agg(i.inhparent::int) FROM pg_inherits i WHERE i.inhrelid = c.oid), '{}')
+           coalesce((SELECT array_agg(i.inhparent::int) FROM pg_inherits i WHERE i.inhrelid = c.oid), '{}'),
+           EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid AND i.inhdetachpending)
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind IN ('r', 'p')
     AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname NOT IN ('information_schema', 'walbridge')
@@ -34,7 +35,8 @@ _COLUMNS = """
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One that may be published, or a partition."""
+    """One that may be published, or a partition. ``is_leaving``: its DETACH … CONCURRENTLY was broken off, and Postgres
+    crashes where it decodes a row that was written to it by its own name (docs/limits.md)."""
 
     oid: int
     namespace: str
@@ -45,6 +47,7 @@ class Table:
     identity: str
     has_toast: bool
     parents: Sequence[int]
+    is_leaving: bool
 
     @property
     def name(self) -> str:
