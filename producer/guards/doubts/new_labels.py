@@ -7,31 +7,25 @@ label has now, or that another label may have had, so that a query of the source
 Adding a label leaves the same trace in the catalogue as renaming one. If a label was added, used in rows and renamed,
 all before a look, only its first name in a row shows that: the catalogue has no label of that name. A name that the
 catalogue does have is remembered with the table from then on, in the progress of the row's cut, so that a later rename
-shows (``columns/altered_types.py``). But that name may have belonged to another label before, also if a look has found
-it since: a transaction may have used it and stayed open. What its rows show is the label that had the name when each of
-them was written. That is the label that has the name now, if
+shows (``columns/altered_types.py``). But that name may have belonged to another new label before. It is certain that a
+transaction used the label that has the name now, if
 
-- whoever wrote the label last had ended before all that the slot brings;
-- or the transaction's first change stands behind a look that found the label under this name;
-- or each other label had another name by then, for one of these reasons;
-- or its xid is higher than that of the transaction that wrote the label last, and that one had not written anything
-  before. For a label is written under a lock on its type, once its name is free, and so was that xid taken.
+- its xid is higher than that of the transaction that wrote the label last, and that one wrote no other new label;
+- or it commits after a look that found the label under this name.
 
-In any other case the table is copied again. A copy's rows have the labels of its snapshot. What a look finds is
-remembered once the stream has passed the look; until then progress keeps the labels that it has, so that a start finds
-the same. What progress remembers when a session begins was so before what the session brings.
+In any other case the table is copied again. What a look finds is remembered once the stream has passed the look; until
+then progress keeps the labels that it has, so that a start finds the same.
 
-Not noticed: who takes an xid without writing anything, as ``nextval()`` does, and gives a free name to a label only
-after that, where another transaction used the name in between, as another label's.
+Not noticed: a name that was given to another label while the transaction that had used it stayed open, where a look
+found each of the two labels in its time; labels within a range; and what older rows have in a column that was added.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import widen
-from walbridge.producer.encoding.label_texts import Texts, Use
+from walbridge.producer.encoding.label_texts import FirstUse, Texts
 from walbridge.producer.guards.doubts.columns.altered_types import new_label_facts, type_of
-from walbridge.producer.guards.doubts.label_dates import LabelDates
 from walbridge.producer.guards.doubts.rewrites import from_text, with_labels
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import TableStorage
@@ -49,8 +43,6 @@ class NewLabels:
 
     Args:
         writers: the writers that encode rows.
-        dates: from where on labels have their names, as looks have shown.
-        slot: that of the stream.
         insert_lsn: asks the server for its WAL insert position.
     """
 
@@ -59,12 +51,10 @@ class NewLabels:
         connection: SqlConnection,
         tracker: ProgressTracker,
         writers: SessionWriters,
-        dates: LabelDates,
-        slot: str,
         insert_lsn: Callable[[], Lsn],
     ) -> None:
-        self._connection, self._tracker, self._slot = connection, tracker, slot
-        self._writers, self._dates, self._insert_lsn = writers, dates, insert_lsn
+        self._connection, self._tracker = connection, tracker
+        self._writers, self._insert_lsn = writers, insert_lsn
         self._noted: dict[int, frozenset[str]] = {}
         """By table: facts of labels that the last look found, and that progress does not remember."""
         self._until: dict[int, Lsn] = {}
@@ -77,8 +67,6 @@ class NewLabels:
         self._noted |= facts
         if noted:
             self._until |= dict.fromkeys(noted, self._insert_lsn())
-        known_labels, labels = ({fact for each in of.values() for fact in each.labels} for of in (known, found))
-        self._dates.see(labels, self._insert_lsn, known_labels, self._tracker.progress.done)
         return self._until.keys() & found.keys()
 
     def pass_to(self, end: Lsn) -> None:
@@ -95,9 +83,7 @@ class NewLabels:
         found = self._writers.label_texts.take()
         if not found:
             return set()
-        self._writers.label_texts.place_copied(self._insert_lsn)
-        enums_used = {enum for enums in found.values() for enum in enums or ()}
-        labels = enum_labels(self._connection, enums_used, self._slot)
+        labels = enum_labels(self._connection, {enum for enums in found.values() for enum in enums or ()})
         tables = self._tracker.progress.tables
         explained, doubted = dict[int, TableProgress](), set[int]()
         for relation_id, enums in found.items():
@@ -107,7 +93,7 @@ class NewLabels:
             if enums is None:
                 doubted.add(relation_id)
                 continue
-            facts = self._facts(from_text(table.storage or ""), enums, labels)
+            facts = self._facts(relation_id, from_text(table.storage or ""), enums, labels)
             if facts is None:
                 doubted.add(relation_id)
             elif (after := with_labels(table, facts)) is not table:
@@ -116,7 +102,9 @@ class NewLabels:
             self._tracker.remember_tables(explained)
         return doubted
 
-    def _facts(self, known: TableStorage, enums: Mapping[int, Texts], labels: Mapping[int, Labels]) -> set[str] | None:
+    def _facts(
+        self, relation_id: int, known: TableStorage, enums: Mapping[int, Texts], labels: Mapping[int, Labels]
+    ) -> set[str] | None:
         """The facts to remember of the names in the table's rows; None where one of them is not certain."""
         # Types that the table does not use any more, or of which earlier code remembered nothing, are left out. A type
         # that is new to the table is compared with its column (``columns/altered_types.py``).
@@ -126,19 +114,28 @@ class NewLabels:
             of = labels.get(enum)
             if enum not in types or of is None:
                 continue
-            for text, uses in texts.items():
+            for text, use in texts.items():
                 label = of.get(text)
-                if label is None or not all(self._is_certain(known, label, of.values(), use) for use in uses):
+                if label is None or not self._is_certain(relation_id, known, label, of.values(), use):
                     return None
                 facts |= {label.fact, label.writer_fact}
         return facts
 
-    def _is_certain(self, known: TableStorage, label: EnumLabel, labels: Iterable[EnumLabel], use: Use | None) -> bool:
+    def _is_certain(
+        self, relation_id: int, known: TableStorage, label: EnumLabel, labels: Iterable[EnumLabel], use: FirstUse | None
+    ) -> bool:
         """Whether the name was certainly this label's when it was used."""
-        others = [each for each in labels if each is not label]
-        if use is None:
-            return label.fact in known.labels or all(each.fact in known.labels for each in others)
-        first_lsn, dates = use.first_lsn, self._dates
-        if dates.had_its_name(label, first_lsn) or all(dates.had_its_name(each, first_lsn) for each in others):
+        if label.fact in known.labels or self._was_found_before(relation_id, label, use):
             return True
-        return label.is_first and widen(use.xid, label.xmax) > label.xid
+        others = [each for each in labels if each is not label and each.fact not in known.labels]
+        if not others:
+            return True
+        is_later = use is not None and widen(use.xid, label.xmax) > label.xid
+        return is_later and all(each.xid != label.xid for each in others)
+
+    def _was_found_before(self, relation_id: int, label: EnumLabel, use: FirstUse | None) -> bool:
+        """Whether a look found the label under this name before the transaction committed."""
+        if label.fact not in self._noted.get(relation_id, ()):
+            return False
+        until = self._until.get(relation_id)
+        return until is None or (use is not None and use.commit_lsn >= until)

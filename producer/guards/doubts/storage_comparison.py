@@ -48,14 +48,7 @@ class StorageComparison:
         self._files = FileJudge(facts, doubts.truncations, tracker, self._name)
         self._columns = AlteredColumns(settings.postgres, connection, tables, self._name)
         self._keys = KeysMadeAgain(tables, tracker, lambda: insert_lsn(connection))
-        self._labels = NewLabels(
-            connection,
-            tracker,
-            tables.writers,
-            facts.label_dates,
-            settings.postgres.slot,
-            lambda: insert_lsn(connection),
-        )
+        self._labels = NewLabels(connection, tracker, tables.writers, lambda: insert_lsn(connection))
         self._values_not_recorded: set[int] = set()
         """Tables with a new column of which no recorded version has the value of older rows yet."""
 

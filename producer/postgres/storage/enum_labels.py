@@ -20,10 +20,7 @@ _OF_WRITER = """
     string_agg(e.oid::text, ',') OVER (
       PARTITION BY e.enumtypid, e.xmin::text ORDER BY e.oid ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)"""
 _LABELS = f"""
-    SELECT e.enumtypid::bigint, e.enumlabel::text, txid_snapshot_xmax(txid_current_snapshot()),
-           e.xmin::text::bigint,
-           (SELECT catalog_xmin::text::bigint FROM pg_replication_slots WHERE slot_name = %s),
-           e.cmin::text = '0' AND e.xmax::text = '0',
+    SELECT e.enumtypid::bigint, e.enumlabel::text, e.xmin::text::bigint, txid_snapshot_xmax(txid_current_snapshot()),
            {FACT.format("e.enumtypid", LABEL_SAID)}, {FACT.format("e.enumtypid", BY_SAID.format(oids=_OF_WRITER))}
     FROM pg_enum e WHERE e.enumtypid = ANY (%s)"""
 
@@ -31,34 +28,23 @@ _LABELS = f"""
 @dataclass(frozen=True, slots=True)
 class EnumLabel:
     """``xid``: of 64 bits, the transaction that wrote it last; 0 long ago. ``xmax``: no transaction from there on had
-    begun. ``fact``: what tells this label by this name; ``writer_fact``: which labels its last writer wrote.
-    ``is_first``: the command that wrote it was the first of its transaction that wrote anything. ``is_old``: the
-    transaction had ended before all that the slot brings."""
+    begun. ``fact``: what tells this label by this name; ``writer_fact``: which labels its last writer wrote."""
 
     xid: int
     xmax: int
     fact: str
     writer_fact: str
-    is_first: bool = True
-    is_old: bool = False
 
 
-def enum_labels(connection: SqlConnection, type_oids: Iterable[int], slot: str) -> dict[int, dict[bytes, EnumLabel]]:
+def enum_labels(connection: SqlConnection, type_oids: Iterable[int]) -> dict[int, dict[bytes, EnumLabel]]:
     """By enum and name, of those that are there.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.
     """
     found: dict[int, dict[bytes, EnumLabel]] = {}
-    rows = rows_of(connection, _LABELS, (slot, list(type_oids)))
-    for type_oid, name, xmax, xid, horizon, is_first, fact, writer_fact in rows:
-        wide, ended_below = _widened(xid, xmax), _widened(horizon or 0, xmax)
-        label = EnumLabel(wide, xmax, fact, writer_fact, is_first, is_old=wide < max(ended_below, 1))
+    for type_oid, name, xid, xmax, fact, writer_fact in rows_of(connection, _LABELS, (list(type_oids),)):
+        wide = widen(xid, xmax) if xid >= FIRST_NORMAL_XID else 0
+        label = EnumLabel(wide if wide < xmax else 0, xmax, fact, writer_fact)
         found.setdefault(type_oid, {})[name.encode()] = label
     return found
-
-
-def _widened(xid: int, xmax: int) -> int:
-    """0 for what was written long ago."""
-    wide = widen(xid, xmax) if xid >= FIRST_NORMAL_XID else 0
-    return wide if wide <= xmax else 0
