@@ -32,7 +32,7 @@ export HYPOTHESIS_STORAGE_DIRECTORY := $(HOME_DIR)/hypothesis
 
 help:
 	$(SAY) 'make demo    start everything, run a load, show it live, verify' \
-	       'make check   format, lint, types, import rules, unit tests (2 to 4 min on 2 cores)' \
+	       'make check   format, lint, types, import rules, unit tests (about 2 min on 2 cores)' \
 	       'make test    check, and every test on real servers (25 to 45 min on 2 cores)' \
 	       'make one     the tests that T names, whatever they need: make one T=tests/schemas' \
 	       'make setup   what the others do first; then: . $(VENV)/bin/activate' \
