@@ -79,6 +79,8 @@ class ContractWriter:
                 "transactional.id": f"{self.pipeline}-{name}",
                 "partitioner": "murmur2_random",
                 "linger.ms": 5,
+                # A new topic refuses a first batch now and then, and then a later one must not speak for it.
+                "max.in.flight.requests.per.connection": 1,
                 # Tests kill the broker, and producers outlive it: nothing of that is news.
                 "log_level": 2,
             }

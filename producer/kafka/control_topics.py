@@ -11,6 +11,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from walbridge.producer.kafka.client_config import client_config, refusing_properties
+from walbridge.producer.kafka.deliveries import NO_OFFSET
 from walbridge.producer.kafka.instance import SERVE_S, Instance
 from walbridge.producer.kafka.kafka_transaction import BatchAborted
 from walbridge.producer.kafka.partition_log import PartitionLog
@@ -58,10 +59,11 @@ class MetadataWriter:
         """Offset after the last record, for cuts."""
         self._read_offset = end_offset
         """What lies before it is known, whoever wrote it."""
-        self._failure: KafkaError | None = None
+        self._failure: str | None = None
         config: dict[str, Any] = {
             "acks": "all",
             "enable.idempotence": True,
+            "max.in.flight.requests.per.connection": 1,  # a later batch never speaks for an earlier one: deliveries.py
             "linger.ms": 0,
             "message.max.bytes": message_bytes_max(settings),
             "log_level": 0,
@@ -85,9 +87,9 @@ class MetadataWriter:
         except KafkaException as error:
             if not error.args[0].fatal() and error.args[0].code() != KafkaError._FATAL:
                 raise KafkaAway(f"metadata was not written: {error.args[0].str()}") from None
-            self._instance, self._failure = None, error.args[0]
+            self._instance, self._failure = None, error.args[0].str()
         if self._failure is not None:
-            raise KafkaAway(f"metadata was not acknowledged: {self._failure.str()}")
+            raise KafkaAway(f"metadata was not acknowledged: {self._failure}")
 
     def written_since(self) -> list[RelationRecord | TypeRecord]:
         """Records that came since the last look, our own among them. Raises as ``read_metadata``."""
@@ -106,10 +108,13 @@ class MetadataWriter:
                 self.on_wait()
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        offset = message.offset()
         if error is not None:
-            self._failure = error
+            self._failure = error.str()
+        elif offset is None:
+            self._failure = NO_OFFSET
         else:
-            self.end_offset = max(self.end_offset, (message.offset() or 0) + 1)
+            self.end_offset = max(self.end_offset, offset + 1)
 
 
 def read_metadata(

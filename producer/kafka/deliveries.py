@@ -6,6 +6,10 @@ transaction: a callback that comes late, for a transaction given up, finds the o
 
 A topic with one partition keeps the order in which rows were queued, so there the first and the
 last row answer for all between: a callback for each would cost a tenth of a row's time.
+
+An acknowledgement may be the client's own: it holds a batch of which it heard that it was not written for written once
+a later batch of its partition is (confluent-kafka-go#921). But a broker takes a later one alone where it knows nothing
+of this producer yet, as in a topic that was just made. Such records have no offset, and the transaction is given up.
 """
 
 from collections.abc import Callable
@@ -17,6 +21,7 @@ from walbridge.producer.encoding.kafka_record import Headers
 from walbridge.producer.kafka.published_offsets import Span
 
 Delivered = Callable[[KafkaError | None, Message], None]
+NO_OFFSET = "a record was acknowledged without an offset: the broker may not have it"
 Unsent = tuple[bytes | None, bytes | None, Headers]
 """Key, value and headers of a record; only a control record has no value."""
 
@@ -39,7 +44,7 @@ class Deliveries:
     def __init__(self) -> None:
         self.in_flight = 0
         """Queued with a callback and not yet answered; whoever queues a record counts it."""
-        self.failure: KafkaError | None = None
+        self.failure: KafkaError | str | None = None
         self.lanes: dict[str, Lane] = {}
         self._callbacks: dict[str, Delivered] = {}
         self._spans: dict[str, dict[int, list[int]]] = {}
@@ -60,10 +65,10 @@ class Deliveries:
     def _callback(self, partitions: dict[int, list[int]]) -> Delivered:
         def delivered(error: KafkaError | None, message: Message) -> None:
             self.in_flight -= 1
-            if error is not None:
-                self.failure = self.failure or error
+            offset = message.offset()
+            if error is not None or offset is None:
+                self.failure = self.failure or error or NO_OFFSET
                 return
-            offset = cast(int, message.offset())
             span = partitions.get(message.partition())  # type: ignore[arg-type]  # a delivered message has one
             if span is None:
                 partitions[cast(int, message.partition())] = [offset, offset, 1]
@@ -79,8 +84,8 @@ class Deliveries:
     def control_delivered(self, error: KafkaError | None, message: Message) -> None:
         """The callback of control records, whose offsets no cut names."""
         self.in_flight -= 1
-        if error is not None:
-            self.failure = self.failure or error
+        if error is not None or message.offset() is None:
+            self.failure = self.failure or error or NO_OFFSET
 
     @property
     def topics(self) -> frozenset[str]:

@@ -248,6 +248,9 @@ class Publisher(KafkaTransaction):
             self._produce(topic, (key, value, None), 0, self._deliveries.control_delivered)
         kill_point("produce:control-records")
         with self._waiting() as started_s:
+            # Those without an offset are heard of before the commit, which waits for all acknowledgements anyway.
+            while self._deliveries.in_flight:
+                self._flush()
             self._commit_in_slices()
         self.in_transaction = False
         if self._deliveries.failure is not None:

@@ -567,8 +567,15 @@ NOTICED = {
         partial(test_publisher_offsets.test_row_of_another_writer_between_ours_makes_the_batch_void, partitions=3),
     ),
     "a row that is not acknowledged counts": Noticed(
-        Mutant(Deliveries._callback, "self.failure = self.failure or", "self.failure = None and"),
+        Mutant(Deliveries._callback, "self.failure = self.failure or error or NO_OFFSET", "pass"),
         partial(test_deliveries.test_failure_is_kept_and_ends_the_wait, is_control=False),
+    ),
+    "a progress record that the broker may not have is committed": Noticed(
+        Mutant(Deliveries.control_delivered, " or message.offset() is None", ""),
+        partial(
+            test_publisher_offsets.test_control_record_that_is_acknowledged_without_an_offset_is_not_committed,
+            b"progress",
+        ),
     ),
     "the first offset is the first that was told": Noticed(
         Mutant(Deliveries._callback, "span[0] = offset", "pass"),

@@ -19,8 +19,9 @@ class Delivered:
     def partition(self) -> int:
         return self._place[1]
 
-    def offset(self) -> int:
-        return self._entry.offset if self._entry else self._end
+    def offset(self) -> int | None:
+        offset = self._entry.offset if self._entry else self._end
+        return offset if offset >= 0 else None
 
     def key(self) -> bytes | None:
         return self._entry.key if self._entry else None

@@ -19,6 +19,7 @@ from tests.simulation.world import World
 
 OnDelivery = Callable[[KafkaError | None, Delivered], None]
 QUEUE_MAX = 40
+LOST_BATCH = "first batch of a partition lost, and acknowledged"
 
 
 class Producer:
@@ -31,6 +32,8 @@ class Producer:
         self._queue: dict[Place, deque[tuple[Entry, OnDelivery | None]]] = {}
         self._queued = 0
         self._added: set[Place] = set()
+        self._written: set[Place] = set()
+        self._sends_ahead = config.get("max.in.flight.requests.per.connection") != 1
         self._epoch = 0
         self._state_error: KafkaException | None = None
         self._in_transaction = False
@@ -215,6 +218,8 @@ class Producer:
             return self._undelivered(KafkaError(KafkaError._MSG_TIMED_OUT, "simulated"), fatal=False)
         if self._state_error is not None:
             return KafkaError(KafkaError._PURGE_QUEUE, "simulated")
+        if self._is_held_for_written(place):
+            return None
         if not self._is_transactional:
             entry.offset = self._broker.append_plain(place, entry.key, entry.value)
             self._broker.schema_ids.update(_schema_ids(entry))
@@ -229,6 +234,13 @@ class Producer:
         except NotInTransaction:
             return self._undelivered(KafkaError(KafkaError.INVALID_TXN_STATE, "simulated"), fatal=False)
         return None
+
+    def _is_held_for_written(self, place: Place) -> bool:
+        """A first batch that the broker refused, since a second one was taken (confluent-kafka-go#921)."""
+        is_first = place not in self._written
+        self._written.add(place)
+        world = self._world
+        return bool(is_first and self._sends_ahead and self._queue[place] and world.armed and world.strikes(LOST_BATCH))
 
     def _undelivered(self, error: KafkaError, *, fatal: bool) -> KafkaError:
         if self._is_transactional:

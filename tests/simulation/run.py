@@ -13,6 +13,7 @@ from tests.simulation.copied import CopiedSource
 from tests.simulation.copied_reader import CopiedReader
 from tests.simulation.early import prepare_some
 from tests.simulation.history import CONSISTENT_POINT, TABLES, Transaction, make_history
+from tests.simulation.kafka_producer import LOST_BATCH
 from tests.simulation.model import SLOT, Model
 from tests.simulation.postgres import DATABASE, SYSTEM_ID, TIMELINE, VERSION, Server
 from tests.simulation.seams import installed
@@ -43,6 +44,7 @@ FAULTS = (
     "commit refused",
     *("abort on its way",) * 2,
     "delivery failure",
+    LOST_BATCH,
     "queue full",
     *("rival",) * 2,
     *("taken over in doubt",) * 2,

@@ -105,7 +105,7 @@ MUTANTS = {
     ),
     "a window is not shown a change": Mutant(CopiedTable.receive, "chunk.receive(xid, change)", "pass", seed=29),
     "only the chunk that enters next is shown changes": Mutant(
-        CopiedTable.receive, "for chunk in self.chunks:", "for chunk in self.chunks[:1]:", seed=134
+        CopiedTable.receive, "for chunk in self.chunks:", "for chunk in self.chunks[:1]:", seed=1541
     ),
     "only the chunk that was asked for last is shown changes": Mutant(
         CopiedTable.receive, "for chunk in self.chunks:", "for chunk in self.chunks[-1:]:", seed=134

@@ -9,6 +9,7 @@ import pytest
 from tests.in_soak import in_soak
 from tests.simulation.cases import case_of, history_of, nothing, refused, with_fault_at_every_step
 from tests.simulation.history import CONSISTENT_POINT, KEYED, KEYLESS, OTHER, Writer
+from tests.simulation.kafka_producer import LOST_BATCH
 from tests.simulation.left_out import without_copy
 from tests.simulation.run import Case, Run, run_seed, settings_of
 from walbridge.producer.postgres.facts import ServerIdentity
@@ -68,6 +69,13 @@ def test_last_delivery_callback_does_not_speak_for_other_partitions() -> None:
     case = case_of(_many, _many, rows_max=50, partitions=3)
 
     assert refused(with_fault_at_every_step(case, "delivery failure")) == []
+
+
+def test_record_that_the_client_acknowledged_in_place_of_the_broker_is_sent_again() -> None:
+    """I1. confluentinc/confluent-kafka-go#921: the first batch was refused, and the second spoke for it."""
+    case = case_of(_many, _one, _many, rows_max=50, partitions=3)
+
+    assert refused(with_fault_at_every_step(case, LOST_BATCH)) == []
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,28 @@ def test_row_that_is_not_acknowledged_makes_the_batch_void(partitions: int, row:
     assert "commit" not in broker.clients[0].calls
 
 
+@pytest.mark.parametrize(("partitions", "row"), [(1, b"row 0"), (1, b"row 3"), (3, b"row 2")])
+def test_row_that_is_acknowledged_without_an_offset_makes_the_batch_void(partitions: int, row: bytes) -> None:
+    """I1, confluent-kafka-go#921: the broker may not have it."""
+    with publishing(t=partitions) as (publisher, broker):
+        broker.lost = row
+        for each in rows(4):
+            publisher.send("t", b"\0", each)
+        with pytest.raises(BatchAborted, match="acknowledged without an offset"):
+            publisher.delivered_ranges()
+
+
+@pytest.mark.parametrize("record", [b"progress", b"cut"])
+def test_control_record_that_is_acknowledged_without_an_offset_is_not_committed(record: bytes) -> None:
+    """I1, confluent-kafka-go#921: rows would be there without their progress."""
+    with publishing(t=1) as (publisher, broker):
+        broker.lost = record
+        with pytest.raises(BatchAborted, match="acknowledged without an offset"):
+            publisher.commit(CONTROL)
+
+    assert "commit" not in broker.clients[0].calls
+
+
 @pytest.mark.parametrize("record", [b"progress", b"cut"])
 def test_control_record_that_is_not_acknowledged_makes_the_batch_void(record: bytes) -> None:
     """I1: nothing may be confirmed without them."""

@@ -213,6 +213,28 @@ def test_metadata_whose_topic_is_gone_ends_the_session_and_not_the_program(monke
         writer.write([cast(Any, record)])
 
 
+def test_metadata_that_is_acknowledged_without_an_offset_is_not_taken_for_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """I2, confluent-kafka-go#921: the client holds it for written, and the broker may not have it."""
+
+    class Acknowledging:
+        def __init__(self, client: object) -> None:
+            """As ``Instance``."""
+
+        def produce(self, *_: object, on_delivery: Any, **__: object) -> None:
+            on_delivery(None, SimpleNamespace(offset=lambda: None))
+
+        def flush(self, timeout_s: float) -> int:
+            return 0
+
+    monkeypatch.setattr(control_topics, "Instance", Acknowledging)
+    monkeypatch.setattr(control_topics, "encode_metadata", lambda _: b"v")
+
+    with pytest.raises(KafkaAway, match="acknowledged without an offset"):
+        MetadataWriter(settings(), lambda: None, 0).write([cast(Any, SimpleNamespace(key=b"k"))])
+
+
 def test_property_that_only_a_producer_refuses_is_the_operators_when_metadata_is_written() -> None:
     writer = MetadataWriter(settings(**{"linger.ms": "1000000000"}), lambda: None, 0)
 

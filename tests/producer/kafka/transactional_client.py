@@ -29,12 +29,16 @@ class Broker:
         """Behind this row lies one of another writer."""
         self.fails: bytes | None = None
         """This row is not acknowledged."""
+        self.lost: bytes | None = None
+        """This record does not come, and is acknowledged without an offset."""
         self.commit_errors: list[int] = []
         """Of the next commits; those that time out are taken up again."""
         self.on_commit: Callable[[], None] = lambda: None
 
-    def offset_of(self, topic: str, partition: int, value: bytes) -> int:
+    def offset_of(self, topic: str, partition: int, value: bytes) -> int | None:
         """The next one."""
+        if value == self.lost:
+            return None
         offset = self.ends.get((topic, partition), 100)
         self.ends[topic, partition] = offset + 1 + (value == self.foreign_after)
         return offset
