@@ -7,7 +7,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "walbridge/tables/keys.py:copy_keys",
     ),
     "tests/end_to_end/test_on_a_cluster.py::"
-    "test_command_of_the_page_runs_the_job_on_a_cluster_whose_executors_have_no_python": (
+    "test_command_of_the_page_has_executors_without_python_write_the_lake_also_where_a_worker_dies": (
         "spark_consumer/jvm/executors.py:_without_executors",
     ),
     "tests/end_to_end/security/test_all_locked.py::"
