@@ -111,12 +111,13 @@ def follow_once(
 def _copying(of_session: SessionParts, metrics: ProducerMetrics) -> Iterator[None]:
     """A block in which tables are copied beside the stream, and requests for copies are read."""
     settings, progress = of_session.settings, of_session.out.tracker.progress
-    folder, workers = str(spool_parent(settings)), settings.producer.copy_workers
+    of_source = dsn_of(settings), settings.postgres.publication_names, str(spool_parent(settings))
     with (
-        CopyReader(dsn_of(settings), settings.postgres.publication_names, folder, workers) as reader,
+        CopyReader(*of_source, settings.producer.copy_workers) as reader,
+        CopyReader(*of_source) as whole_reader,
         TableRequests(settings, read_until(progress) or 0) as requests,
     ):
-        copies = of_session.copy_with(reader, requests)
+        copies = of_session.copy_with((reader, whole_reader), requests)
         metrics.watch_copies(lambda: copies.progress.standings)
         yield
 

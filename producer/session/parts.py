@@ -129,8 +129,8 @@ class SessionParts:
         transaction = self.transactions.open
         return None if transaction is None else FirstUse(transaction.begin.xid, transaction.begin.final_lsn)
 
-    def copy_with(self, reader: CopyReader, requests: TableRequests | None) -> TableCopies:
-        """Have tables copied beside the stream."""
+    def copy_with(self, readers: tuple[CopyReader, CopyReader], requests: TableRequests | None) -> TableCopies:
+        """Have tables copied beside the stream: ``readers`` by chunks, and in one piece."""
         left_out, leave = self.changes.left_out, partial(self._trouble.leave, is_mended_by_copy=False)
         limits, tracker = self.settings.producer, self.out.tracker
         requested = RequestedTables(tracker, self._watch, requests)
@@ -141,7 +141,7 @@ class SessionParts:
             queue=partial(RecordQueue.sharing_limit, self.settings, self._spool),
         )
         parts = StepParts(
-            CopyReading.of(tracker.progress.tables.values(), reader, requested, limits.copy_bytes_per_s),
+            CopyReading.of(tracker.progress.tables.values(), readers, requested, limits.copy_bytes_per_s),
             self.stream,
             self.out,
             Arrival(self.stream, self._watch),

@@ -191,15 +191,14 @@ class Copied(Streamed):
     """Use by ``copied``. LSNs and xids count up as transactions are received."""
 
     def __init__(self, progress: Progress, clock: Clock, row_bytes_max: int, topics: Topics | None) -> None:
-        self.reader, self.clock = Reader(), clock
-        reader = cast(CopyReader, self.reader)
+        self.reader, self.whole_reader, self.clock = Reader(), Reader(), clock
         super().__init__(
             progress,
             1000,
             2**20,
             messages=False,
             unknown="refuse",
-            reader=reader,
+            readers=(cast(CopyReader, self.reader), cast(CopyReader, self.whole_reader)),
             row_bytes_max=row_bytes_max,
             topics=topics,
         )
@@ -213,15 +212,25 @@ class Copied(Streamed):
         return self.session._copies
 
     def step(self) -> Wanted | None:
-        """Between transactions; what is wanted of the reader then."""
+        """Between transactions; what is wanted of a reader then."""
         with catalogue(self.facts):
             self.copies.step()
-        return self.reader.wanted
+        return self._asked.wanted
+
+    @property
+    def _asked(self) -> Reader:
+        """The reader of chunks, if anything is wanted of it."""
+        return self.whole_reader if self.reader.wanted is None else self.reader
 
     def answer(self, *answers: Answer) -> Wanted | None:
         """The reader answers; what is wanted next."""
-        self.reader.tell(*answers)
+        self._asked.tell(*answers)
         return self.step()
+
+    def answer_whole(self, *answers: Answer) -> None:
+        """The reader of tables that no key orders answers."""
+        self.whole_reader.tell(*answers)
+        self.step()
 
     def pass_s(self, seconds: float) -> Wanted | None:
         self.clock.now_s += seconds

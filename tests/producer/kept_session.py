@@ -48,7 +48,7 @@ class Streamed(Kept):
         bytes_max: int,
         messages: bool,
         unknown: Unknown,
-        reader: CopyReader | None = None,
+        readers: tuple[CopyReader, CopyReader] | None = None,
         row_bytes_max: int = 2**24,
         topics: Topics | None = None,
     ) -> None:
@@ -68,8 +68,8 @@ class Streamed(Kept):
         """What the catalogue knows of tables."""
         with catalogue():
             parts = SessionParts(self.settings, self.stream, self.tables, self.out, self.watch, self.spool, SERVER)
-            if reader is not None:
-                parts.copy_with(reader, None)
+            if readers is not None:
+                parts.copy_with(readers, None)
             self.session = Session(parts)
 
     def feed(self, *messages: Message | bytes) -> None:

@@ -23,6 +23,7 @@ from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.session.copies.state.copied_table import CopiedTable
 from walbridge.producer.session.copies.state.reading import PUBLICATION
 from walbridge.producer.session.copies.state.tables_to_copy import AGAIN_S
+from walbridge.producer.session.copies.state.whole_copy import WholeCopy
 from walbridge.producer.session.copies.step_parts import StepParts
 from walbridge.schemas.control.table_progress import (
     COPYING,
@@ -63,12 +64,17 @@ class CopyAnswers:
                 asked = self._reading.asked or PUBLICATION
                 self._reading.end()
                 self.put_off(asked, error)
-            case _ if (whole := self._reading.whole) is not None and self._reading.asked == whole.relation_id:
-                if isinstance(answer, ChunkShown) and self._reading.received is not None:
-                    self._reading.received.look(answer.snapshot)
-                whole.take(answer)
             case _ if (copied := self._reading.table) is not None:
                 self._take_of_chunk(answer, copied)
+
+    def take_of_whole(self, answer: Answer, whole: WholeCopy) -> None:
+        """One answer about the table that is copied in one piece."""
+        if isinstance(answer, Failed):
+            self.put_off(whole.relation_id, answer.error)
+            return
+        if isinstance(answer, ChunkShown) and self._reading.received is not None:
+            self._reading.received.look(answer.snapshot)
+        whole.take(answer)
 
     def _note_missing(self, relation_ids: Iterable[int]) -> None:
         """These tables were not in the publication when it was listed; they may be back by now.
@@ -109,7 +115,7 @@ class CopyAnswers:
                 chunk.labels = answer.labels
             case ChunkRead():
                 chunk.finish_reading(answer)
-                self._reading.throttle(answer.size_bytes)
+                self._reading.throttle(answer.size_bytes, self._reading.asked_s)
                 self._reading.end()
 
     def put_off(self, relation_id: int, error: BaseException) -> None:

@@ -1,7 +1,8 @@
 """What the copies' reader is asked for next: the publication, what a table is now, or a chunk of its rows.
 
-In: the tables that are copied and those that are to be. Out: one question at a time. A table whose copy has begun comes
-before those that wait for theirs; a copy of which nothing is left to be read ends.
+In: the tables that are copied and those that are to be. Out: one question at a time, and beside it one for all rows
+of a table that no key orders. A table whose copy has begun comes before those that wait for theirs; a copy of which
+nothing is left to be read ends.
 """
 
 from collections.abc import Callable
@@ -30,20 +31,24 @@ class CopyQuestions:
                 self._ask_for_chunk(copied)
                 return
 
+    def ask_whole(self) -> None:
+        """Ask for all rows of the table that is copied in one piece, if that is due."""
+        whole, received = self._reading.whole, self._reading.received
+        if whole is not None and whole.is_due and received is not None:
+            self._reading.whole_reader.ask(whole.open(received.before()))
+
     def ask(self) -> None:
         """Ask for what is to be read next, if anything is; a copy that is whole ends instead."""
         if self._reading.to_copy.take_list_due():
             self._reading.ask(PUBLICATION, TablesWanted())
             return
-        whole = self._reading.whole
-        if whole is not None and whole.is_due and self._reading.received is not None:
-            self._reading.ask(whole.relation_id, whole.open(self._reading.received.before()))
-            return
+        whole, waits = self._reading.whole, self._reading.after_whole
         for copied in list(self._reading.copied.values()):
-            if copied.is_due and self._ask_of(copied):
+            if copied.is_due and copied.state.relation_id not in waits and self._ask_of(copied):
                 return
+        begun = self._reading.copied.keys() | waits | ({whole.relation_id} if whole is not None else set())
         for relation_id, table in self._reading.to_copy.published.items():
-            if relation_id not in self._reading.copied and (whole is None or whole.relation_id != relation_id):
+            if relation_id not in begun:
                 self._ask_what(table)
                 return
         if not self._reading.copied and whole is None:

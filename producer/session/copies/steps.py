@@ -70,8 +70,7 @@ class CopySteps:
                 self._corrections.install(copied, found, writer, begun)
                 return
             if found.key_names is None or not writer.has_key:
-                self._begin_whole(found, writer, begun)
-                self._reading.copied.pop(relation_id, None)
+                self._begin_in_one_piece(found, writer, begun)
                 return
             if copied is None or copied.is_altered or copied.shape != found.shape:
                 copied = self._begin(found, writer)
@@ -80,6 +79,14 @@ class CopySteps:
             self._put_off(relation_id, refused.reason)
         except NotYet as reason:
             self._put_off(relation_id, reason)
+
+    def _begin_in_one_piece(self, found: TableFound, writer: RecordWriter, begun: int) -> None:
+        relation_id = found.table.relation_id
+        if self._reading.whole is not None:
+            self._reading.after_whole.add(relation_id)
+            return
+        self._begin_whole(found, writer, begun)
+        self._reading.copied.pop(relation_id, None)
 
     def _begin(self, found: TableFound, writer: RecordWriter) -> CopiedTable:
         relation_id, table = found.table.relation_id, found.table

@@ -16,8 +16,8 @@ Of a table that is current an operator may want single rows to be read again, li
 as any other, without a beginning or an end: keys that the source lacks are deleted (``chunk_rows.py``).
 
 A table of which a copy cannot be made is stale, with the reason, and is tried again now and then. One table is read
-at a time, its next chunk while one enters; the changes of every table that is being copied are published as soon as its
-copy has begun.
+at a time, its next chunk while one enters, and beside it one in one piece; the changes of every table that is being
+copied by chunks are published as soon as its copy has begun.
 """
 
 from collections.abc import Iterable
@@ -72,7 +72,8 @@ class TableCopies:
         open_chunks = [copied.chunks[0] for copied in self._reading.copied.values() if copied.chunks]
         if any(chunk.window.is_read(self._stream.received) for chunk in open_chunks):
             return AT_ONCE_S
-        if self._reading.asked is not None or open_chunks:
+        is_whole_asked = self._reading.whole is not None and self._reading.whole.aside is not None
+        if self._reading.asked is not None or is_whole_asked or open_chunks:
             return ANSWER_S
         return min(self._reading.throttled_s or 1.0, 1.0)
 
@@ -133,6 +134,7 @@ class TableCopies:
             self._notice(appeared - set(progress.relation_ids))
         while (answer := self._reading.reader.answer()) is not None:
             self._answers.take(answer)
+        self._take_whole()
         self._answers.read_void_chunks_again()
         self._steps.publish_found()
         # Before a chunk enters, so that the next one is read meanwhile.
@@ -140,8 +142,16 @@ class TableCopies:
             self._questions.read_on()
         self._steps.enter_chunks()
         self._whole.step()
+        self._questions.ask_whole()
         if self._reading.asked is None:
             self._questions.ask()
+
+    def _take_whole(self) -> None:
+        while (whole := self._reading.whole) is not None:
+            answer = self._reading.whole_reader.answer()
+            if answer is None:
+                return
+            self._answers.take_of_whole(answer, whole)
 
     def _notice(self, relation_ids: Iterable[int]) -> None:
         known, wanted = self._out.tracker.progress.tables, {*relation_ids}

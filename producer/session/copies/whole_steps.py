@@ -83,7 +83,7 @@ class WholeSteps:
             state,
             begun,
             self._changes.queue(),
-            self._reading.reader.give_back,
+            self._reading.whole_reader.give_back,
             self._out.refuse_too_large,
         )
         self._begun_s = self._reported_s = self._entered_s = time.monotonic()
@@ -121,7 +121,7 @@ class WholeSteps:
     def _begin_again(self, whole: WholeCopy, void: Void) -> None:
         if void in (Void.IN_PROGRESS, Void.NOT_VISIBLE):
             # Told with the snapshot, before the first row.
-            self._reading.end()
+            self._reading.whole_reader.cancel()
             xid = None if whole.aside is None else whole.aside.waits_for
             whole.wait(AGAIN_S)
             self._reading.waits.log(whole.relation_id, whole.name, void, xid)
@@ -166,10 +166,9 @@ class WholeSteps:
             return self._entered(whole, Chunk(whole.rows_taken - rows, whole.bytes_taken - size_bytes, IN_ONE_PIECE))
 
         at = whole.state.copy.begun_lsn
-        self._reading.asked_s = self._entered_s
         if not self._records.enter_rows(whole.writer, whole.rows(), at, progress, self._stream.received):
             return
-        self._reading.throttle(whole.bytes_taken - size_bytes)
+        self._reading.throttle(whole.bytes_taken - size_bytes, self._entered_s)
         self._entered_s = time.monotonic()
 
     def _enter_changes(self, whole: WholeCopy) -> bool:

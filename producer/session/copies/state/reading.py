@@ -1,5 +1,5 @@
 """What the copies of one session share: the tables that are copied, those that are to be, and the one question whose
-answer is due.
+answer is due. A table that is read in one piece has a reader of its own: that may take hours, and holds up no other.
 
 In: what is asked, what has come of the answer. Out: the same, to whoever asks next, takes an answer or publishes.
 """
@@ -26,11 +26,12 @@ PUBLICATION = 0
 @dataclass(slots=True)
 class CopyReading:
     """``copied``: tables whose copy by chunks has begun, by relation id. ``whole``: that which is copied in one piece.
-    ``requested``: what operators ask for. ``asked``: whose answer is due, and ``found`` what it told; None where
-    nothing is asked. ``received``: what no snapshot has shown yet, while a table is copied.
+    ``requested``: what operators ask for. ``asked``: whose answer is due of ``reader``, and ``found`` what it told;
+    None where nothing is asked. ``received``: what no snapshot has shown yet, while a table is copied.
     """
 
     reader: CopyReader
+    whole_reader: CopyReader
     copied: dict[int, CopiedTable]
     to_copy: TablesToCopy
     requested: RequestedTables
@@ -44,11 +45,17 @@ class CopyReading:
     throttled_until_s: float = 0.0
     """No chunk is asked for before this moment of the monotonic clock."""
     whole: WholeCopy | None = None
+    after_whole: set[int] = field(default_factory=set)
+    """Tables that are to be copied in one piece too, once that one is."""
     waits: CopyWaits = field(default_factory=CopyWaits)
 
     @classmethod
     def of(
-        cls, known: Collection[TableProgress], reader: CopyReader, requested: RequestedTables, bytes_per_s: int
+        cls,
+        known: Collection[TableProgress],
+        readers: tuple[CopyReader, CopyReader],
+        requested: RequestedTables,
+        bytes_per_s: int,
     ) -> "CopyReading":
         """That of a session which begins with these tables."""
         begins_anew = {table.relation_id for table in known if restarts_each_session(table)}
@@ -61,7 +68,7 @@ class CopyReading:
         }
         left_out = {table.relation_id for table in known if table.state == STALE and table.name is not None}
         to_copy = TablesToCopy(left_out | begins_anew | copied.keys() | requested.to_copy)
-        return cls(reader, copied, to_copy, requested, bytes_per_s=bytes_per_s)
+        return cls(*readers, copied, to_copy, requested, bytes_per_s=bytes_per_s)
 
     @property
     def table(self) -> CopiedTable | None:
@@ -84,11 +91,10 @@ class CopyReading:
         """For how long no chunk is to be asked for, so that ``bytes_per_s`` is kept."""
         return max(0.0, self.throttled_until_s - time.monotonic())
 
-    def throttle(self, size_bytes: int) -> None:
-        """What was asked for last is read; it has so many bytes."""
-        # From when it was asked for: the time that reading took counts as well.
+    def throttle(self, size_bytes: int, since_s: float) -> None:
+        """So many bytes were read since then: the time that reading took counts as well."""
         if self.bytes_per_s:
-            self.throttled_until_s = self.asked_s + size_bytes / self.bytes_per_s
+            self.throttled_until_s = max(self.throttled_until_s, since_s) + size_bytes / self.bytes_per_s
 
     def end(self) -> None:
         """No answer is due any more: it has been used, or it is void."""
@@ -100,10 +106,10 @@ class CopyReading:
     def end_whole(self) -> None:
         """The copy in one piece is over, or void."""
         if self.whole is not None:
-            if self.asked == self.whole.relation_id:
-                self.end()
+            self.whole_reader.cancel()
             self.whole.close()
         self.whole = None
+        self.after_whole.clear()
 
     def forget_listed_rows(self, relation_id: int) -> None:
         """The table is to be copied as a whole: single rows of it need not be read again."""
@@ -127,6 +133,7 @@ class CopyReading:
         if self.whole is not None and self.whole.relation_id == relation_id:
             self.end_whole()
         self.to_copy.forget(relation_id)
+        self.after_whole.discard(relation_id)
         if self.asked == relation_id:
             self.end()
         if relation_id in self.requested.to_copy:

@@ -111,7 +111,7 @@ def test_table_that_loses_its_key_meanwhile_is_published_on_until_it_is_copied_i
         session.transaction(KEYLESS, insert(1, "one"), insert(2, "two"))
         session.answer(found(lsn=session.kept_stream.received, shape="second", key_names=None))
         assert session.table().state == "copying"
-        assert isinstance(session.reader.wanted, WholeWanted)
+        assert isinstance(session.whole_reader.wanted, WholeWanted)
         assert [op for op, _, _ in session.told()] == ["m", "c", "c", "m"]
         assert session.kinds[-2:] == ["dropped", "copy_begin"]
 

@@ -8,7 +8,19 @@ from dataclasses import replace
 
 import pytest
 
-from tests.producer.copied_session import LATE, XID, Copied, announcement, copied, copying, found, insert, row, shown
+from tests.producer.copied_session import (
+    LATE,
+    LATER,
+    XID,
+    Copied,
+    announcement,
+    copied,
+    copying,
+    found,
+    insert,
+    row,
+    shown,
+)
 from tests.producer.kept import ITEMS
 from tests.producer.session.copies.told import KEYLESS, TRUNCATE
 from walbridge.producer.guards.doubts.rewrites import from_text
@@ -73,7 +85,7 @@ def test_changes_that_the_rows_lack_follow_them_and_the_others_are_never_publish
         session.transaction(insert(4, "as ever"))
         session.rest()
         assert told(session)[-1] == ("c", 4)
-        assert session.reader.given_back == 200
+        assert session.whole_reader.given_back == 200
 
 
 def test_changes_that_wait_for_the_rows_are_not_counted_at_the_end_of_their_transaction() -> None:
@@ -88,6 +100,42 @@ def test_changes_that_wait_for_the_rows_are_not_counted_at_the_end_of_their_tran
         (str(XID + 1), "END"),
     ]
     assert session.boundaries[1]["data_collections"] == [{"data_collection": "public.items", "event_count": 1}]
+
+
+def test_a_table_with_a_key_is_copied_while_one_without_is_read() -> None:
+    """That may take hours."""
+    with begun() as session:
+        session.answer(shown(), rows(1))
+        session.pass_s(2)
+        session.begin(LATER)
+        session.chunk((7, "of the other"), is_last=True)
+        session.step()
+        assert (session.table(LATER).state, session.table().state) == ("current", "copying")
+        assert session.told(LATER) == [("m", None, None), ("r", 7, "of the other"), ("m", None, None)]
+        session.answer_whole(rows(2), whole(session))
+        assert told(session) == [("m", None), ("r", 1), ("r", 2), ("m", None)]
+        assert session.table().state == "current"
+
+
+def test_tables_without_a_key_are_copied_one_after_another() -> None:
+    """I9: each read holds vacuum back, and its changes are set aside on disk."""
+    with begun() as session:
+        session.facts[LATER] = found(LATER, key_names=None).facts
+        session.pass_s(2)
+        assert isinstance(session.find(LATER), TableWanted)
+        session.answer(found(LATER, lsn=session.kept_stream.received, key_names=None))
+        asked = len(session.reader.asked)
+        session.answer_whole(shown(), rows(1))
+        assert LATER not in session.last.progress.relation_ids
+        session.pass_s(60)
+        assert len(session.reader.asked) == asked
+        session.answer_whole(whole(session))
+        assert session.table().state == "current"
+        assert isinstance(session.step(), TableWanted)
+        session.answer(found(LATER, lsn=session.kept_stream.received, key_names=None))
+        session.answer_whole(shown(), rows(2), whole(session))
+        assert session.table(LATER).state == "current"
+        assert session.told(LATER) == [("m", None, None), ("r", 2, "read"), ("m", None, None)]
 
 
 def test_rows_enter_while_others_are_still_read_and_progress_tells_how_many() -> None:
