@@ -141,8 +141,13 @@ class TableCopies:
         if self._reading.asked is None:
             self._questions.read_on()
         self._steps.enter_chunks()
+        # A chunk is asked for before the table that is copied in one piece takes all that may be read in a second.
+        self._ask()
         self._whole.step()
         self._questions.ask_whole()
+        self._ask()
+
+    def _ask(self) -> None:
         if self._reading.asked is None:
             self._questions.ask()
 

@@ -123,6 +123,24 @@ def test_copy_in_one_piece_killed_at_every_point_begins_anew_and_loses_nothing(
         assert barriers(topics) == ["copy_begin"] * begun + ["copy_end"]
 
 
+def test_table_with_a_key_is_copied_while_one_without_is_read(following: ProducerUnderTest) -> None:
+    """I4, I8: that may take hours. Both share the rate that is allowed, and the producer is killed meanwhile."""
+    execute = following.database.execute
+    following.settings["producer"] = {"batch_rows_max": 150, "copy_bytes_per_s": 800_000}
+    following.start_streaming().stop()
+    execute(MADE.format(rows=1500))
+    execute("CREATE TABLE k (id int PRIMARY KEY, v text); INSERT INTO k SELECT i, 'v' FROM generate_series(1, 400) i")
+    with Habits(following) as habits:
+        following.run_until_killed("whole:rows:2")
+        following.start_streaming()
+        wait_until(lambda: state_of(following, "k") == "current", "the table with a key to be copied")
+        assert state_of(following, "u") == "copying"
+        habits.wait_for(10)
+        execute("UPDATE k SET v = 'w' WHERE id < 200; DELETE FROM k WHERE id % 7 = 0")
+        wait_until(lambda: state_of(following, "u") == "current", "the table without a key to be copied")
+    following.check_equal()
+
+
 def test_table_without_a_key_that_is_copied_again_is_equal_and_is_not_current_meanwhile(
     following: ProducerUnderTest,
 ) -> None:
