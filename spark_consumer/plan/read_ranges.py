@@ -40,12 +40,12 @@ def read_ranges(
     # From its beginning to the end of the plan, so they take the place of what the cuts say of the same partitions.
     copied = {(part.topic, part.partition): part for copy in ended for part in copy.ranges()}
     waiting = {table.topic for cut in cuts for table in cut.tables} - unread.keys()
+    of_copies = _parts_of_copies(cuts, unread)
     ranges, gaps = dict(copied), {}
     for place, part in merge_ranges(cuts).items():
         if place in copied or part.topic in waiting:
             continue
-        of_copy = unread.get(part.topic)
-        parts = [*_parts(cuts, place, of_copy)] if of_copy else [(part, True)]
+        parts = [*_in_turn(place, of_copies[place])] if place in of_copies else [(part, True)]
         if any(is_read for _, is_read in parts):
             ranges[place], left_out = _without_gaps(parts)
             if left_out:
@@ -65,15 +65,21 @@ def _without_gaps(parts: Sequence[tuple[PartitionRange, bool]]) -> tuple[Partiti
     return read, sorted(gaps, key=lambda gap: gap.start_offset)
 
 
-def _parts(cuts: Sequence[Cut], place: PartitionId, unread: Collection[int]) -> Iterator[tuple[PartitionRange, bool]]:
+def _parts_of_copies(
+    cuts: Iterable[Cut], unread: Mapping[str, Collection[int]]
+) -> dict[PartitionId, list[tuple[bool, PartitionRange]]]:
+    """Of each partition that has unread records: what the cuts have of it, and whether that is read."""
+    found: dict[PartitionId, list[tuple[bool, PartitionRange]]] = {}
+    for cut in cuts:
+        for part in cut.partitions:
+            if of_copy := unread.get(part.topic):
+                found.setdefault((part.topic, part.partition), []).append((cut.cut_id not in of_copy, part))
+    return found
+
+
+def _in_turn(place: PartitionId, found: Iterable[tuple[bool, PartitionRange]]) -> Iterator[tuple[PartitionRange, bool]]:
     """The partition's records that are read, and those that are not, in turn."""
-    of_partition = (
-        (cut.cut_id not in unread, part)
-        for cut in cuts
-        for part in cut.partitions
-        if (part.topic, part.partition) == place
-    )
-    for is_read, group in groupby(of_partition, key=lambda each: each[0]):
+    for is_read, group in groupby(found, key=lambda each: each[0]):
         parts = [part for _, part in group]
         records = sum(part.records for part in parts)
         yield PartitionRange(*place, parts[0].start_offset, parts[-1].end_offset, records), is_read
