@@ -62,7 +62,7 @@ class FewRecords:
         """
         try:
             return sized_here(list(self._records(ranges, value_bytes_max)))
-        except NeedsSpark:
+        except LeftToSpark:
             return None
         finally:
             self._consumer.unsubscribe()
@@ -130,8 +130,13 @@ class Polled(NamedTuple):
     value: bytes | None
 
 
-class NeedsSpark(Exception):
-    """Spark must read the records: a value is too large, or the client prints headers in another form."""
+class LeftToSpark(Exception):
+    """Spark must read the records. ``topic``: one that has a record which is large, or of an unknown framing; empty
+    where it is a poll that is too large, or of which the client prints headers in another form."""
+
+    def __init__(self, topic: str = "") -> None:
+        super().__init__(topic)
+        self.topic = topic
 
 
 class PolledRecords:
@@ -149,7 +154,7 @@ class PolledRecords:
         """The records of a poll, those of a partition in their order.
 
         Raises:
-            NeedsSpark: they cannot be brought this way.
+            LeftToSpark: they cannot be brought this way.
         """
         if polled.isEmpty():
             return []
@@ -162,10 +167,12 @@ class PolledRecords:
                 self._text.writeTo(out)
                 headers = [_Header(*each) for each in _HEADER.findall(_written_since(file))]
                 if len(headers) != polled.count():
-                    raise NeedsSpark
-                sizes = [each.key_size + each.value_size for each in headers]
-                if max(each.value_size for each in headers) > value_bytes_max or sum(sizes) > POLL_BYTES_MAX:
-                    raise NeedsSpark
+                    raise LeftToSpark
+                largest = max(headers, key=lambda each: each.value_size)
+                if largest.value_size > value_bytes_max:
+                    raise LeftToSpark(largest.partition_id[0])
+                if sum(each.key_size + each.value_size for each in headers) > POLL_BYTES_MAX:
+                    raise LeftToSpark
                 polled.forEach(self._add_key)
                 polled.forEach(self._add_value)
                 self._bytes.writeTo(out)
@@ -193,7 +200,7 @@ def _split(headers: Sequence[_Header], content: bytes) -> list[Polled]:
     """The records, from their headers and the bytes of all keys and then all values."""
     key_at, value_at = 0, sum(each.key_size for each in headers)
     if len(content) != value_at + sum(each.value_size for each in headers):
-        raise NeedsSpark
+        raise LeftToSpark
     found = []
     for each in headers:
         key = None if each.key < 0 else content[key_at : key_at + each.key_size]

@@ -23,7 +23,7 @@ from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.errors import CutsLost, classifying_errors, records_gone
 from walbridge.spark_consumer.jvm.executors import executor_cores, is_cluster
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
-from walbridge.spark_consumer.kafka.few_records import FewRecords, PolledRecords
+from walbridge.spark_consumer.kafka.few_records import FewRecords, LeftToSpark, PolledRecords
 from walbridge.spark_consumer.kafka.kafka_client import API_TIMEOUT_MS, OWN, KafkaClient, MissingTopics
 from walbridge.spark_consumer.kafka.large_records import (
     ONE_BY_ONE,
@@ -35,7 +35,7 @@ from walbridge.spark_consumer.kafka.large_records import (
 )
 from walbridge.spark_consumer.kafka.many.many_records import CONSUMER, ManyRecords
 from walbridge.spark_consumer.kafka.many.plans_on_driver import PlansOnDriver
-from walbridge.spark_consumer.kafka.many.spooled_records import LeftToSpark, SpooledRecords, ignored
+from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords, ignored
 from walbridge.spark_consumer.kafka.ranges import NO_GAPS, RECORD, Gaps, Range
 
 _PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "10000"}

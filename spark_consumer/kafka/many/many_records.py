@@ -18,9 +18,9 @@ import numpy as np
 from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import RetryableError
 from walbridge.spark_consumer.jvm.record_handles import RecordHandles
-from walbridge.spark_consumer.kafka.few_records import PATIENCE_S, POLL_MS
+from walbridge.spark_consumer.kafka.few_records import PATIENCE_S, POLL_MS, LeftToSpark
 from walbridge.spark_consumer.kafka.many.plans_on_driver import PlansOnDriver
-from walbridge.spark_consumer.kafka.many.spooled_records import LeftToSpark, Part, SpooledRecords
+from walbridge.spark_consumer.kafka.many.spooled_records import Part, SpooledRecords
 from walbridge.spark_consumer.kafka.ranges import NO_GAPS, Gaps, Range, pieces
 
 POLL_ROWS = 5_000

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from walbridge.schemas.avro.framing import TOMBSTONE, frame_id_if_known, prefix_of
 from walbridge.schemas.control.cut import PartitionId
-from walbridge.spark_consumer.kafka.few_records import Record, sized_here
+from walbridge.spark_consumer.kafka.few_records import LeftToSpark, Record, sized_here
 from walbridge.spark_consumer.kafka.many.plans_on_driver import PlansOnDriver
 from walbridge.spark_consumer.kafka.measures import Measure
 from walbridge.spark_consumer.kafka.ranges import SIZED_RECORD
@@ -31,14 +31,6 @@ PADDING = 64
 _HEAD = 64
 """Enough bytes of a value to tell its framing."""
 _ABSENT = -1
-
-
-class LeftToSpark(Exception):
-    """Spark must read the plan, since a record of this topic is large, or of an unknown framing."""
-
-    def __init__(self, topic: str) -> None:
-        super().__init__(topic)
-        self.topic = topic
 
 
 @dataclass(frozen=True)
