@@ -210,7 +210,7 @@ class PlanRunner:
 
             def apply_one(table: TablePlan) -> TableHead | TableTrouble:
                 try:
-                    mine = replace(records.of(table.topic), on_slice=beat)
+                    mine = records.of(table.topic)
                     with progress.applying(table):
                         done: TableHead | TableTrouble = self._apply_table(mine, relations, table, plan)
                 except TableError as error:

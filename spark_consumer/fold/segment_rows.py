@@ -164,7 +164,7 @@ class SegmentRows:
                 place = f"partition {record.partition} offsets {record.offset} to {record.offset}"
                 raise malformed_records(self.shape.relation, [place]) from None
             rows.append((record.topic, record.partition, record.offset, record.key, small))
-            self.records.on_slice()
+            self.records.on_step()
         return pa.table([list(column) for column in zip(*rows, strict=True)], schema=RECORD)
 
     @property
@@ -191,7 +191,7 @@ class SegmentRows:
 
     def _reporting_progress(self, slices: Iterable[pa.Table]) -> Iterator[pa.Table]:
         for some in slices:
-            self.records.on_slice()
+            self.records.on_step()
             yield some
 
     def _frame(self) -> DataFrame:

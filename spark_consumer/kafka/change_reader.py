@@ -54,15 +54,15 @@ Values = Callable[[Sequence[LargeRecord]], Iterator[tuple[LargeRecord, bytes]]]
 
 FetchFew = Callable[[int], pa.Table | None]
 """Fetches all records as ``SIZED_RECORD``; None if a value has more bytes than the argument."""
-FetchMany = Callable[[int], SpooledRecords | None]
-"""Fetches all records to the driver's disk; None if a value has more bytes, or if Spark is to read them."""
+FetchMany = Callable[[int, Callable[[], None]], SpooledRecords | None]
+"""Likewise to the driver's disk, with a sign of progress; None also if Spark is to read them."""
 
 
 def _no_values(_records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
     return iter(())
 
 
-def spark_fetches(_value_bytes_max: int) -> None:
+def spark_fetches(_value_bytes_max: int, _on_step: Callable[[], None] = ignored) -> None:
     """A ``FetchFew`` or ``FetchMany`` that leaves all records to Spark."""
 
 
@@ -70,8 +70,8 @@ def spark_fetches(_value_bytes_max: int) -> None:
 class TableRecords:
     """A plan's records of one topic.
 
-    ``fetched``: the same records as ``frame()``, on the driver, if they are few. ``on_slice`` is called after each
-    slice and each large value, as a sign of progress.
+    ``fetched``: the same records as ``frame()``, on the driver, if they are few. ``on_step`` is called after each
+    slice, each chunk and each large value, as a sign of progress.
     """
 
     frame: Callable[[], DataFrame]
@@ -81,7 +81,7 @@ class TableRecords:
     fetched: pa.Table | None
     large: Sequence[LargeRecord] = ()
     values: Values = _no_values
-    on_slice: Callable[[], None] = ignored
+    on_step: Callable[[], None] = ignored
     spooled: SpooledRecords | None = None
     """The records of all topics, on the driver's disk."""
 
@@ -97,6 +97,7 @@ class PlannedRecords:
         tasks: int | None = None,
         fetch_few: FetchFew = spark_fetches,
         fetch_many: FetchMany = spark_fetches,
+        on_step: Callable[[], None] = ignored,
     ) -> None:
         """
         Args:
@@ -105,11 +106,12 @@ class PlannedRecords:
             tasks: over how many tasks records are spread after fewer readers have read them; None: over no others.
             fetch_few: fetches all records without Spark, if they are small enough.
             fetch_many: likewise, to disk.
+            on_step: as in ``TableRecords``; also called whenever the driver has fetched some.
         """
         self._read = read
         self._frame: DataFrame | None = None
         self._tasks = tasks
-        self._values = values
+        self._values, self._on_step = values, on_step
         self._is_persisted = False
         self._spooled: SpooledRecords | None = None
         self._lock = threading.RLock()
@@ -126,7 +128,7 @@ class PlannedRecords:
             fetched = _fetch(self._records(), share) if fetched is None else fetched
             large = fetched.filter(pc.is_valid(fetched["large"]))
             self.measures = measured_here(fetched)
-        elif total and (spooled := fetch_many(LARGE_BYTES)):
+        elif total and (spooled := fetch_many(LARGE_BYTES, on_step)):
             self._spooled, self.measures = spooled, spooled.measures
             fetched = spooled.records(_topics_for_local_fold(self.measures))
         elif total:
@@ -151,7 +153,7 @@ class PlannedRecords:
         few = self._fetched_of(topic, sum(volumes.values(), Volume()))
         frame = partial(self._from_spark, topic) if few is None else partial(self._from_driver, few)
         large = [record for record in self.large if record.topic == topic]
-        return TableRecords(frame, volumes, few, large, self._values, spooled=self._spooled)
+        return TableRecords(frame, volumes, few, large, self._values, self._on_step, self._spooled)
 
     def _records(self) -> DataFrame:
         """All records as a DataFrame, made when first asked for."""

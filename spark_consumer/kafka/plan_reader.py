@@ -38,7 +38,7 @@ def planned_records(log: KafkaLog, plan: Plan, on_step: Callable[[], None] = ign
     """The records of a plan, until the block ends. A fault of one topic is raised when its records are asked for.
 
     Args:
-        on_step: called whenever the driver has fetched or read some, as a sign of progress.
+        on_step: as in ``PlannedRecords``.
 
     Raises:
         RetryableError: the broker is away.
@@ -65,7 +65,8 @@ def planned_records(log: KafkaLog, plan: Plan, on_step: Callable[[], None] = ign
             partial(_values_in_turn, log.values),
             tasks_of(log, plan.rows),
             fetch_few,
-            partial(log.fetch_many, ranges, rows, on_step=on_step, gaps=plan.gaps),
+            partial(log.fetch_many, ranges, rows, gaps=plan.gaps),
+            on_step,
         )
     try:
         troubles |= other_counts(planned, counted_by_partition(records.measures))

@@ -31,7 +31,7 @@ from walbridge.spark_consumer.apply.copies.copy_builds import CopyBuild
 from walbridge.spark_consumer.delta.maintenance.revisits import Revisits
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.kafka.cuts_source import CutsFrom, CutsSource
-from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords
+from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords, ignored
 from walbridge.spark_consumer.kafka.ranges import pieces
 from walbridge.spark_consumer.plan import ended_copies
 from walbridge.spark_consumer.plan.plan import Plan
@@ -103,12 +103,12 @@ class MemoryPipeline:
     def copied(self, _log: object, plan: Plan, on_step: Callable[[], None]) -> Iterator[TableRecords]:
         """Stands for ``copied_records``."""
         on_step()
-        with self.planned(_log, plan) as found:
+        with self.planned(_log, plan, on_step) as found:
             yield found.of(plan.tables[0].topic)
 
     @contextmanager
-    def planned(self, _log: object, plan: Plan, _on_step: object = None) -> Iterator[PlannedInMemory]:
-        found = PlannedInMemory(self.log, plan, self.lost)
+    def planned(self, _log: object, plan: Plan, on_step: Callable[[], None] = ignored) -> Iterator[PlannedInMemory]:
+        found = PlannedInMemory(self.log, plan, self.lost, on_step)
         try:
             yield found
         finally:
@@ -129,6 +129,7 @@ class PlannedInMemory:
     log: Log
     plan: Plan
     lost: Mapping[str, TableError]
+    on_step: Callable[[], None]
     on_disk: list[SpooledRecords] = field(default_factory=list)
 
     def of(self, topic: str) -> TableRecords:
@@ -138,7 +139,7 @@ class PlannedInMemory:
         bounds = pieces((part.start_offset, part.end_offset), self.plan.gaps.get((topic, 0), ())) if part else ()
         mine = [row for start, end in bounds for row in self.log.rows[start:end] if row["topic"] == topic]
         assert len(mine) == (part.records if part else 0), "a plan says how many records it reads"
-        records = Log(mine).on_driver(topic)
+        records = replace(Log(mine).on_driver(topic), on_step=self.on_step)
         if self.plan.to_cut % 2:
             return records
         # Every second plan is one whose records are fetched to disk.

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from itertools import count
 
 from pyspark.sql import SparkSession
@@ -161,6 +160,6 @@ class CopyBuilds:
         log = self._open_log()
         try:
             with copied_records(log, plan, on_step) as records:
-                yield replace(records, on_slice=on_step)
+                yield records
         finally:
             log.close()

@@ -94,7 +94,7 @@ def test_each_slice_that_is_handed_over_is_progress(spark: SparkSession) -> None
     """A supervisor that starts a job again because of one large table would never see that table done."""
     beats: list[int] = []
     whole = by_spark(spark, updates())
-    rows = replace(whole, records=replace(whole.records, on_slice=lambda: beats.append(1)))
+    rows = replace(whole, records=replace(whole.records, on_step=lambda: beats.append(1)))
 
     to_driver = len(list(rows.unfolded(pa.schema([]))))
 

@@ -122,6 +122,16 @@ def test_value_that_is_left_out_on_the_driver_is_in_the_frame(
         assert sum(volume.rows for volume in found.volumes.values()) == 2
 
 
+def test_what_is_applied_of_a_table_is_progress_of_its_plan(spark: SparkSession) -> None:
+    """A supervisor that starts a job again because of one large table would never see that table done."""
+    rows, beats = logged(item(1)), list[int]()
+
+    with planned_records(cast(KafkaLog, FrameLog(spark, rows)), promised(rows), lambda: beats.append(1)) as records:
+        fetched = len(beats)
+        records.of(ITEMS.topic).on_step()
+    assert len(beats) == fetched + 1
+
+
 @pytest.mark.usefixtures("engine")
 def test_records_of_several_schemas_in_one_partition_are_counted_together(spark: SparkSession) -> None:
     rows = logged(item(1), item(2, of=WIDER), None, item(3), item(4, of=WIDER))
