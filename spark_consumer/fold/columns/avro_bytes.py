@@ -6,15 +6,13 @@ where the value after it begins. A number's groups of seven bits are joined by t
 Source: Avro 1.12 specification, "Binary Encoding".
 """
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from walbridge.spark_consumer.kafka.many.spooled_records import Words, words_of
+
 Places = npt.NDArray[np.int64]
 """Where in the bytes something begins, one place a record."""
-Words = npt.NDArray[Any]
-"""Of uint64: to numpy's own types, which are not right there, ``words & 1`` would be signed."""
 Numbers = npt.NDArray[np.int64]
 
 _CONTINUED = np.uint64(0x8080808080808080)
@@ -30,10 +28,9 @@ class AvroBytes:
     """The bytes of many records. A place that lies outside raises NotPlain when it is read."""
 
     def __init__(self, data: npt.NDArray[np.uint8]) -> None:
-        """``data``: a multiple of eight bytes long, with ``spooled_records.PADDING`` at its end, since a word is read
-        wherever a value may begin."""
+        """``data``: with ``spooled_records.PADDING`` at its end, since a word is read wherever a value may begin."""
         self.data = data
-        self._words: Words = data.view(np.uint64)
+        self._words = words_of(data)
 
     def byte(self, at: Places) -> npt.NDArray[np.uint8]:
         """The byte at each place."""
@@ -45,15 +42,11 @@ class AvroBytes:
 
     def word(self, at: Places) -> Words:
         """The eight bytes from each place on, the first one lowest."""
-        index = at >> 3
-        shift = ((at & 7) << 3).astype(np.uint64)
         try:
-            low, high = self._words[index], self._words[index + 1]
+            found: Words = self._words[at]
         except IndexError:
             raise NotPlain from None
-        # In two shifts, since one of 64 bits does nothing.
-        joined: Words = (low >> shift) | ((high << _ONE) << (np.uint64(63) - shift))
-        return joined
+        return found
 
     def long(self, at: Places) -> tuple[Numbers, Places]:
         """The number at each place, and the place behind it."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
+import numpy as np
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -28,12 +29,13 @@ from tests.spark_consumer.kafka.test_few_records import (
     written,
 )
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.avro.framing import FRAMINGS, Framing, prefix_of
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.kafka import change_reader, kafka_client
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.many import many_records, spooled_records
-from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords
+from walbridge.spark_consumer.kafka.many.spooled_records import Chunk, SpooledRecords
 from walbridge.spark_consumer.kafka.measures import Measure, measured_here
 from walbridge.spark_consumer.kafka.plan_reader import planned_records
 from walbridge.spark_consumer.kafka.slices import Volume
@@ -152,6 +154,20 @@ def test_any_ranges_are_read_as_spark_reads_them(
             few = log.fetch_few(ranges, ANY_SIZE)
             assert few is not None
             assert by_place(found.measures) == by_place(measured_here(few))
+
+
+@pytest.mark.parametrize("framing", FRAMINGS, ids=["single object", "Confluent", "JSON"])
+def test_a_record_is_of_the_schema_whose_whole_id_it_begins_with(framing: Framing) -> None:
+    """I7: ids differ in any of their digits, and a value may be shorter than an id."""
+    of = "5" * framing.id_digits
+    others = [of[:at] + "6" + of[at + 1 :] for at in range(len(of))]
+    values = [prefix_of(frame_id) + b"5" for frame_id in (*others, of)] + [prefix_of(of), prefix_of(of)[:-1]]
+    sizes = np.array([len(value) for value in values])
+    data = np.frombuffer(b"".join(values) + bytes(spooled_records.PADDING), np.uint8)
+    keys = np.full(len(values), -1)
+    chunk = Chunk("t", 0, 0, data, np.arange(len(values)), np.cumsum(sizes) - sizes, keys, sizes)
+
+    assert np.flatnonzero(chunk.in_frame(of)).tolist() == [len(others)]
 
 
 def test_what_has_come_is_progress(log: KafkaLog, writer: ContractWriter) -> None:
