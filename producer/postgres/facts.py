@@ -205,8 +205,8 @@ class RowVersion:
 
 @dataclass(frozen=True, slots=True)
 class UsedType:
-    """A type that a column is of, or that is within its type. ``column``: the row that says so, which stays as it is
-    while the column is of that type; ``facts``: the rows by which values are printed, and which a change of them
+    """A type that a column is of, or that is within its type. ``column``: the row that says so, ``is_first``
+    if it certainly came with the column; ``facts``: the rows by which values are printed, and which a change of them
     wrote. ``ended_below``: transactions below this xid had ended before what the slot brings."""
 
     relation_id: int

@@ -375,6 +375,10 @@ NOTICED = {
             expected=True,
         ),
     ),
+    "a column that was given its type again is taken for one that came then": Noticed(
+        Mutant(altered_types._may_be_later, "other.is_first and not", "not"),
+        partial(test_altered_types.test_type_is_altered_by_who_gave_it_to_the_column_again, xid=750, expected=True),
+    ),
     "a topic that was made again is written on": Noticed(
         Mutant(Baseline.refuse_other_control_topics, "topics[topic].topic_id != an_id", "False"),
         test_source_watch.test_session_does_not_begin_over_a_topic_of_all_tables_that_was_made_again,

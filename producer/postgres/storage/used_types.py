@@ -3,7 +3,9 @@
 In: relation ids. Out: a ``UsedType`` for each column and type, with the versions of the rows that tell their order.
 
 A column's row of ``pg_attribute`` is written anew by whatever alters it, so that it may be younger than rows that came
-with the column. Its dependency on its type (``pg_depend``) is written when the column gets that type, and never again.
+with the column. Its dependency on its type (``pg_depend``) is written when the column gets that type: after the
+column's row if it is added, with it by each ALTER of its type, also one that names the type that it has (PostgreSQL
+``tablecmds.c``, ``ATExecAddColumn``, ``ATExecAlterColumnType``).
 A label that is renamed, an attribute that is dropped or renamed, has its own row written; who adds an attribute writes
 the composite's row of ``pg_class``, too, and who renames one does not (PostgreSQL ``pg_enum.c``, ``RenameEnumLabel``;
 ``tablecmds.c``, ``ATExecAddColumn``, ``renameatt_internal``). A type is made with its array type, whose dependency on
@@ -30,6 +32,10 @@ _USED = """
         UNION ALL SELECT a.atttypid FROM pg_attribute a
                   WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
         ) x (oid) WHERE x.oid >= {first_oid})"""
+WITH_MADE = """
+    LEFT JOIN pg_depend m ON m.classid = 'pg_type'::regclass AND m.objid = y.typarray AND m.objsubid = 0
+    AND m.refclassid = 'pg_type'::regclass AND m.refobjid = y.oid"""
+"""SQL: joins to each type ``y`` the row ``m`` that the command which made the type wrote, and nobody since."""
 _VERSION = "{0}.xmin::text::bigint, {0}.cmin::text::bigint, {0}.xmax::text <> '0'"
 _ROWS = f""",
     fact AS (
@@ -42,10 +48,11 @@ _ROWS = f""",
       WHERE t.typtype = 'c' AND t.oid IN (SELECT oid FROM used))
     SELECT u.relid, u.attnum, u.oid, txid_snapshot_xmax(txid_current_snapshot()),
            (SELECT catalog_xmin::text::bigint FROM pg_replication_slots WHERE slot_name = %s),
-           {_VERSION.format("d")}, {_VERSION.format("m")}, f.*
-    FROM used u JOIN fact f ON f.oid = u.oid JOIN pg_type y ON y.oid = u.oid
-    LEFT JOIN pg_depend m ON m.classid = 'pg_type'::regclass AND m.objid = y.typarray AND m.objsubid = 0
-    AND m.refclassid = 'pg_type'::regclass AND m.refobjid = y.oid
+           {_VERSION.format("d")},
+           p.xmin = d.xmin AND p.xmax::text = '0' AND p.cmin::text::bigint < d.cmin::text::bigint,
+           {_VERSION.format("m")}, f.*
+    FROM used u JOIN fact f ON f.oid = u.oid JOIN pg_type y ON y.oid = u.oid {WITH_MADE}
+    JOIN pg_attribute p ON p.attrelid = u.relid AND p.attnum = u.attnum
     JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = u.relid AND d.objsubid = u.attnum
     AND d.refclassid = 'pg_type'::regclass AND d.refobjid = u.of_column"""
 
@@ -74,9 +81,11 @@ def used_types(connection: SqlConnection, relation_ids: Iterable[int], slot: str
     for relation_id, attnum, type_oid, xmax, horizon, *versions in rows_of(
         connection, query, (list(relation_ids), slot)
     ):
-        column, made, _, fact, kept_with = (versions[:3], versions[3:6], versions[6], versions[7:10], versions[10:])
+        column, is_added, made = versions[:3], versions[3], versions[4:7]
+        fact, kept_with = versions[8:11], versions[11:]
         key = relation_id, attnum, type_oid
-        columns[key] = _version(xmax, *column), _version(xmax, horizon or 0, 0, False).xid
+        came = replace(_version(xmax, *column), is_first=is_added)
+        columns[key] = came, _version(xmax, horizon or 0, 0, False).xid
         found = [_version(xmax, *each) for each in (fact, kept_with) if each[0] is not None]
         first = None if made[0] is None else _version(xmax, *made)
         oldest = min(found, key=lambda each: (each.xid, each.command))
@@ -86,7 +95,8 @@ def used_types(connection: SqlConnection, relation_ids: Iterable[int], slot: str
 
 def _is_with(fact: RowVersion, made: RowVersion) -> bool:
     """Whether a row is of the command that made its type."""
-    return not fact.is_stamped and fact.xid == made.xid and fact.command <= made.command
+    # A stamp takes the place of the command: DROP TYPE that was broken off may have left one on either.
+    return not fact.is_stamped and not made.is_stamped and fact.xid == made.xid and fact.command <= made.command
 
 
 def _version(xmax: int, xid: int, command: int, is_stamped: bool) -> RowVersion:

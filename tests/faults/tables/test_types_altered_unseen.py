@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.faults.tables.test_ddl_told import tell
 from tests.faults.tables.test_unsaid_rows import act, check_copied
 from tests.fix_producer import ProducerUnderTest
 from tests.in_soak import in_soak, others_in_soak
@@ -24,6 +25,8 @@ USED = "ALTER TABLE {0} ADD c {0}_%s; UPDATE {0} SET c = %s WHERE id = 1"
 ENUM = USED % ("e", "'ok'")
 COMPOSITE = USED % ("c", "ROW('ok', 1)")
 RENAMED = "ALTER TYPE {0}_e RENAME VALUE 'ok' TO 'fine'"
+TAKEN = "ALTER TYPE {0}_e RENAME VALUE 'new' TO 'ok'"
+AGAIN = "ALTER TABLE {0} ALTER c TYPE {0}_%s"
 ALTERED = {
     "enum": f"{ENUM}; {RENAMED}",
     "array": f"{USED % ('e[]', 'ARRAY[NULL]::{0}_e[]')}; UPDATE {{0}} SET c[1] = 'ok'; {RENAMED}",
@@ -36,11 +39,20 @@ ALTERED = {
     "in one transaction": f"BEGIN; {ENUM}; {RENAMED}; COMMIT",
     "with savepoints": f"BEGIN; SAVEPOINT a; {ENUM}; RELEASE a; SAVEPOINT b; {RENAMED}; RELEASE b; COMMIT",
     "outside of the savepoint": f"BEGIN; SELECT txid_current(); SAVEPOINT a; {ENUM}; RELEASE a; {RENAMED}; COMMIT",
+    "column given its type again": f"BEGIN; {COMPOSITE}; ALTER TYPE {{0}}_c DROP ATTRIBUTE n; {AGAIN % 'c'}; COMMIT",
+    "given again with the attribute": f"{COMPOSITE}; BEGIN; ALTER TYPE {{0}}_c DROP ATTRIBUTE n; {AGAIN % 'c'}; COMMIT",
+    "given again with the name": f"{ENUM}; BEGIN; {RENAMED}; {TAKEN}; {AGAIN % 'e'}; COMMIT",
+    "given a domain of it": f"BEGIN; {ENUM}; {RENAMED}; {TAKEN}; {AGAIN % 'd'}; COMMIT",
     "column renamed behind": f"{ENUM}; {RENAMED}; ALTER TABLE {{0}} RENAME c TO d; INSERT INTO {{0}} VALUES (3)",
 }
 NEW = "CREATE TYPE {0}_n AS ENUM ('x', 'y')"
 NEW_RENAMED = "ALTER TYPE {0}_n RENAME VALUE 'x' TO 'z'"
 NEW_USED = "ALTER TABLE {0} ADD c {0}_n; UPDATE {0} SET c = 'z'"
+NEW_USED_TOO = "UPDATE {0} SET c = '%s' WHERE id = 1"
+TWICE = "ALTER TYPE {0}_n RENAME VALUE 'y' TO 'x'"
+ADDED = "ALTER TYPE {0}_n ADD VALUE 'z'; ALTER TYPE {0}_n ADD VALUE 'late'"
+BOOKED = "UPDATE {0} SET v = 'booked' WHERE id = 2"
+NEW_NOT_NULL = "ALTER TABLE {0} ADD c {0}_n NOT NULL DEFAULT 'x'; ALTER TABLE {0} ALTER c DROP DEFAULT"
 UNCERTAIN = {
     "altered before": f"{RENAMED}; {USED % ('e', chr(39) + 'fine' + chr(39))}",
     "made and altered before": f"{NEW}; {NEW_RENAMED}; {NEW_USED}",
@@ -54,13 +66,20 @@ KEPT = {
     "composite altered long before": COMPOSITE,
     "made before": f"{NEW}; {NEW_USED.replace('z', 'x')}",
     "all at once": f"BEGIN; {NEW}; {NEW_RENAMED}; {NEW_USED}; COMMIT",
+    "several renamed, all at once": f"BEGIN; {NEW}; {NEW_RENAMED}; {TWICE}; {NEW_USED}; {NEW_USED_TOO % 'x'}; COMMIT",
+    "several added before": f"BEGIN; {NEW}; {ADDED}; ALTER TABLE {{0}} ADD c {{0}}_n; COMMIT; {NEW_USED_TOO % 'late'}",
+    "by a migration": f"BEGIN; {BOOKED}; {NEW}; {NEW_NOT_NULL}; COMMIT; {NEW_USED_TOO % 'y'}",
+    "by several migrations": f"BEGIN; {BOOKED}; {NEW}; COMMIT; BEGIN; {BOOKED}; ALTER TABLE {{0}} ADD c {{0}}_n;"
+    f"COMMIT; {NEW_USED_TOO % 'x'}; BEGIN; {BOOKED}; UPDATE {{0}} SET c = 'y' WHERE c IS NULL; COMMIT;"
+    f"BEGIN; {BOOKED}; ALTER TABLE {{0}} ALTER c SET DEFAULT 'x', ALTER c SET NOT NULL; COMMIT; {BOOKED}",
     "attribute renamed": f"{COMPOSITE}; ALTER TYPE {{0}}_c RENAME ATTRIBUTE n TO m",
 }
 
 
+@pytest.mark.parametrize("tells_ddl", [False, in_soak(True)])
 @pytest.mark.parametrize("major", others_in_soak(MAJORS, MAJORS[-1:]))
 def test_table_with_a_column_of_a_type_that_was_altered_behind_it_is_copied_again(
-    producer_on: Callable[[int], ProducerUnderTest], major: int
+    producer_on: Callable[[int], ProducerUnderTest], major: int, *, tells_ddl: bool
 ) -> None:
     """A type that was made or altered before costs nothing, but where nobody looked between that and the column."""
     producer = producer_on(major)
@@ -68,6 +87,8 @@ def test_table_with_a_column_of_a_type_that_was_altered_behind_it_is_copied_agai
     tables = {f"t{number}": what for number, what in enumerate(acts)}
     for name in tables:
         producer.database.execute(MADE.format(name))
+    if tells_ddl:
+        tell(producer.database)
     producer.publish(*tables)
     running = producer.start_streaming()
     producer.check_equal()

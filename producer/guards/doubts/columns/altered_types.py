@@ -9,8 +9,9 @@ remembers nothing of a type that the table got since then: rows may have come be
 of its type. So it must be told which of the two was first. A higher xid is not always later: savepoints have xids of
 their own, and a transaction with a lower xid may have gone on for long after the column came. Only what had ended
 before is older for certain: what is below the slot's catalogue horizon or, if the column came after a look at all
-tables, what is below all transactions that ran at that look. Within one transaction, commands decide. Adding a label
-leaves the same trace as renaming one, and so counts as an alteration.
+tables, what is below all transactions that ran at that look. Within one transaction, commands decide, if the column
+shows that it was added there: one that was given its type again may have been of it before. Adding a label leaves the
+same trace as renaming one, and so counts as an alteration.
 """
 
 from collections.abc import Iterable
@@ -29,7 +30,8 @@ def new_types(before: TableStorage, now: TableStorage) -> set[int]:
     """Types that the table's columns use now, and did not use at the last look."""
     if not before.files or not before.knows_labels:
         return set()  # there was no look yet, or earlier code did not ask for types
-    return _types_of(now.labels) - _types_of(before.labels)
+    added = now.labels - before.labels
+    return _types_of(added) - _types_of(before.labels) if added else set()
 
 
 def new_label_facts(before: TableStorage, now: TableStorage) -> frozenset[str]:
@@ -76,4 +78,5 @@ def _may_be_later(one: RowVersion, other: RowVersion, ended_below: int) -> bool:
         return False
     if one.xid != other.xid:
         return one.xid > other.xid or one.xid >= ended_below > 0
-    return one.xid > 0 and (one.is_stamped or other.is_stamped or one.command > other.command)
+    is_order_told = other.is_first and not (one.is_stamped or other.is_stamped)
+    return one.xid > 0 and (not is_order_told or one.command > other.command)

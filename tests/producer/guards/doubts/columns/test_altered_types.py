@@ -17,8 +17,8 @@ from walbridge.producer.postgres.facts import RowVersion, TableFile, TableStorag
 
 LONG = TableFile(1, 100, 50, 3)
 BEFORE = TableStorage((LONG,), frozenset({"9-a", "9-b", "8-c"}))
-COLUMN = RowVersion(750, 4)
-USED = UsedType(1, 9, COLUMN, (RowVersion(0, 0), replace(COLUMN, command=2)))
+COLUMN = RowVersion(750, 4, is_first=True)
+USED = UsedType(1, 9, COLUMN, (RowVersion(0, 0), RowVersion(750, 2)))
 
 
 def test_label_that_is_called_otherwise_is_told_and_a_new_one_or_a_column_that_went_is_not() -> None:
@@ -50,6 +50,13 @@ def test_type_is_altered_where_a_row_of_it_may_be_younger_than_the_columns(fact:
     assert is_altered_since(replace(USED, facts=(*USED.facts, fact))) is expected
 
 
+@pytest.mark.parametrize(("xid", "expected"), [(0, False), (739, False), (750, True)])
+def test_type_is_altered_by_who_gave_it_to_the_column_again(xid: int, expected: bool) -> None:
+    """I8: the column may have been of that type before. What had ended before all that comes is older all the same."""
+    again = replace(COLUMN, is_first=False)
+    assert is_altered_since(replace(USED, column=again, facts=(RowVersion(xid, 2),), ended_below=740)) is expected
+
+
 @pytest.mark.parametrize(
     ("xid", "ended_below", "seen", "expected"),
     [
@@ -77,7 +84,7 @@ def test_type_and_column_of_long_ago_are_as_they_were_copied() -> None:
     """A cluster that was upgraded has rows of no transaction."""
     long_ago = RowVersion(0, 1, is_stamped=True)
     assert not is_altered_since(UsedType(1, 9, long_ago, (replace(long_ago, command=5),)))
-    assert is_altered_since(UsedType(1, 9, long_ago, (COLUMN,)))
+    assert is_altered_since(UsedType(1, 9, long_ago, (replace(COLUMN, is_first=False),)))
 
 
 def test_tables_are_altered_by_their_new_types_alone() -> None:
