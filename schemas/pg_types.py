@@ -58,7 +58,8 @@ DECIMAL_PRECISION_MAX = 38
 class TypeFacts:
     """What the catalogue says of a type that has no fixed place in the table.
 
-    ``kind`` is ``pg_type.typtype`` (b, c, d, e, m, r), or ``a`` for a true array. ``typmod`` (of a
+    ``kind`` is ``pg_type.typtype`` (b, c, d, e, m, r), or ``a`` for a true array. ``element_type``:
+    of a range its bounds', of a multirange its range. ``typmod`` (of a
     domain's base) and ``extension`` are not in Type records, so they do not make two of them differ.
     """
 

@@ -10,7 +10,7 @@ import struct
 from struct import Struct
 
 from walbridge.producer.encoding.binary.lines import BinaryColumn
-from walbridge.producer.encoding.label_texts import LabelColumns
+from walbridge.producer.encoding.label_finders import LabelColumns
 from walbridge.producer.encoding.transcoder import (
     BinaryColumns,
     EncodedTuple,

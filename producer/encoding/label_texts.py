@@ -1,78 +1,41 @@
 """Collects the names of enum labels in encoded rows, so that each can be looked up in the catalogue before a cut.
 
 In: the columns of a relation version, with the facts of their types; each value of a column that may hold labels, as
-text or in its type's binary format. Out: by table and enum the names that were new, with the transaction that brought
-each first. They are taken once (``guards/doubts/new_labels.py``).
+text or in its type's binary format. Out: by table and enum the names that were new, with the earliest transaction that
+brought each. They are taken once (``guards/doubts/new_labels.py``).
 
-Labels are searched for in enums, domains over enums, arrays of any dimensions, composites, and any nesting of these;
-not in ranges. A name or value that was seen before costs one look into a set. What is remembered of a table is shared
-by its versions, and bounded: names by the number of labels that its enums had, whole values by ``VALUES_MAX``. Nothing
-is refused here: a value that is not of its type has no labels, or the encoder refuses it.
+A name or value that was seen before costs one look into a set. What is remembered of a table is shared by its
+versions, and bounded: names by the number of labels that its enums had, whole values by ``VALUES_MAX``. Where labels
+are in a value, ``label_finders.py`` knows.
+
+A name that was met may have been another label's for a transaction that was open before: in one that began earlier
+than those that brought new names, all names count as new again.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-from walbridge.producer.encoding.binary.containers import read_array
-from walbridge.producer.pgoutput.wire import WireReader
+from walbridge.producer.encoding.label_finders import LabelColumns, LabelFinders, MetLabels
 from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.table_schema import TableSchema
 
 TEXTS_MAX = 50_000
 """The most new names of all tables between two cuts. A name has at most 63 bytes."""
-VALUES_MAX, VALUE_BYTES_MAX = 256, 128
-"""The most values without new names that are remembered of one column type of a table, and their greatest length."""
-_NULL = b"NULL"
-_BRACES, _COMMA, _QUOTE = b"{}", b",", 34
-_ELEMENT = re.compile(rb'"((?:[^"\\]++|\\.)*+)"|([^",{}\\]++)', re.DOTALL)
-_FIELD = re.compile(rb'"((?:[^"\\]++|""|\\\\)*+)"|([^",()\\]*+)', re.DOTALL)
-
-Find = Callable[[bytes], None]
-"""Takes one value, and notes the names of labels in it."""
 
 
-class FirstUse(NamedTuple):
-    """The transaction that brought a name first; ``xid`` as in the stream."""
+class Use(NamedTuple):
+    """A transaction that brought a name. ``xid``: as in the stream; ``first_lsn``: none of its changes stands before
+    this WAL position."""
 
     xid: int
-    commit_lsn: Lsn
+    first_lsn: Lsn
 
 
-class LabelColumn(NamedTuple):
-    """How labels of one column are found: a value that is not in ``known`` is passed to ``find``."""
-
-    known: set[bytes]
-    find: Find
-    known_binary: set[bytes]
-    find_binary: Find
-
-
-LabelColumns = list[LabelColumn | None] | None
-"""By column, None for one without labels; None as a whole: no column has any."""
-
-Texts = dict[bytes, FirstUse | None]
-"""By name its first use; None where no transaction of the stream brought it, but a copy."""
-
-
-@dataclass(slots=True)
-class _TableLabels:
-    """What was seen in rows of one table: ``texts`` by enum, whole ``values`` by column type and whether it is binary.
-    ``found``: by enum, the names that were not taken yet."""
-
-    texts: dict[int, set[bytes]] = field(default_factory=dict)
-    values: dict[tuple[int, bool], set[bytes]] = field(default_factory=dict)
-    found: dict[int, Texts] = field(default_factory=dict)
-    is_too_much: bool = False
-    """More names came than are kept, so it is not known which."""
-
-    def forget(self) -> None:
-        """Forget everything, but keep the sets themselves: writers hold references to them."""
-        for each in (*self.texts.values(), *self.values.values()):
-            each.clear()
-        self.found, self.is_too_much = {}, False
+Texts = dict[bytes, frozenset[Use | None]]
+"""By name its uses, of those of the stream the earliest; None: a copy brought it."""
+_NOWHERE_YET = Lsn(2**64 - 1)
 
 
 class LabelTexts:
@@ -84,208 +47,71 @@ class LabelTexts:
 
     def __init__(self, type_facts: Callable[[int], TypeFacts | None]) -> None:
         self._type_facts = type_facts
-        self._tables: dict[int, _TableLabels] = {}
+        self._met: dict[int, MetLabels] = {}
+        self._found: dict[int, dict[int, Texts]] = {}
+        """By table and enum, the names that were not taken yet."""
         self._count = 0
-        self.first_use: Callable[[], FirstUse | None] = lambda: None
+        self._noted_until = Lsn(0)
+        """The greatest ``first_lsn`` of the transactions that brought new names."""
+        self.use: Callable[[], Use | None] = lambda: None
         """Returns the transaction that is being read; None where there is none, as in a copy."""
 
     def columns_of(self, table: TableSchema) -> LabelColumns:
         """How labels are found in the columns of a relation version."""
         if all(column.type_oid < FIRST_USER_OID for column in table.columns):
             return None
-        finders = _Finders(self._type_facts, self._tables.setdefault(table.relation_id, _TableLabels()), self._note)
+        met = self._met.setdefault(table.relation_id, MetLabels())
+        finders = LabelFinders(self._type_facts, met, partial(self._note, table.relation_id, met))
         columns = [finders.of_column(column.type_oid) for column in table.columns]
         return columns if any(columns) else None
+
+    def begin_transaction(self, first_lsn: Lsn) -> None:
+        """The stream brings a transaction, none of whose changes stands before this WAL position."""
+        if first_lsn < self._noted_until:
+            for each in self._met.values():
+                each.forget()
+
+    def place_copied(self, insert_lsn: Callable[[], Lsn]) -> None:
+        """A copy may have brought new names; its rows were read before the WAL position that is returned."""
+        if self._noted_until == _NOWHERE_YET:
+            self._noted_until = insert_lsn()
 
     def take(self) -> dict[int, dict[int, Texts] | None]:
         """By table and enum, the names that were new since the last call; None for a table of which there were more
         than are kept."""
         taken: dict[int, dict[int, Texts] | None] = {}
-        for relation_id, of in self._tables.items() if self._count else ():
-            if of.found or of.is_too_much:
-                taken[relation_id] = None if of.is_too_much else of.found
-                of.found, of.is_too_much = {}, False
+        for relation_id, met in self._met.items() if self._count else ():
+            found = self._found.pop(relation_id, None)
+            if found or met.is_too_much:
+                taken[relation_id] = None if met.is_too_much else found
+                met.is_too_much = False
         self._count = 0
         return taken
 
     def forget(self, relation_id: int) -> None:
-        """Count all names in rows of this table as new again."""
-        if relation_id in self._tables:
-            self._tables[relation_id].forget()
+        """Count all names in rows of this table as new again, and let go of those that were not taken."""
+        self._found.pop(relation_id, None)
+        if relation_id in self._met:
+            self._met[relation_id].forget()
+            self._met[relation_id].is_too_much = False
 
-    def _note(self, of: _TableLabels, enum: int, text: bytes) -> None:
-        self._count += 1
+    def _note(self, relation_id: int, met: MetLabels, enum: int, text: bytes) -> None:
+        found = self._found.setdefault(relation_id, {}).setdefault(enum, {})
+        self._count += text not in found
         if self._count > TEXTS_MAX:
-            of.is_too_much = True
+            met.is_too_much = True
             return
-        of.texts[enum].add(text)
-        of.found.setdefault(enum, {})[text] = self.first_use()
+        use = self.use()
+        self._noted_until = max(self._noted_until, _NOWHERE_YET if use is None else use.first_lsn)
+        met.texts[enum].add(text)
+        found[text] = _with(found.get(text, frozenset()), use)
 
 
-class _Finders:
-    """Makes the functions that find labels in the columns of one relation version."""
-
-    def __init__(
-        self,
-        type_facts: Callable[[int], TypeFacts | None],
-        of: _TableLabels,
-        note: Callable[[_TableLabels, int, bytes], None],
-    ) -> None:
-        self._type_facts, self._of, self._note = type_facts, of, note
-        self._binary: dict[int, Find | None] = {}
-
-    def of_column(self, type_oid: int) -> LabelColumn | None:
-        """How labels are found in values of this type; None where no label can be in one."""
-        facts = self._under(type_oid)
-        text = self._text(type_oid)
-        if facts is None or text is None:
-            return None
-        if facts.kind == "e":
-            known = self._of.texts[facts.oid]
-            return LabelColumn(known, text, known, text)
-        binary = self._binary_of(type_oid)
-        assert binary is not None
-        (known, text), (known_binary, binary) = (self._once(type_oid, each, n) for n, each in enumerate((text, binary)))
-        return LabelColumn(known, text, known_binary, binary)
-
-    def _once(self, type_oid: int, find: Find, number: int) -> tuple[set[bytes], Find]:
-        """A ``find`` that remembers the first values without new names, and the set of these values."""
-        of = self._of
-        values = of.values.setdefault((type_oid, bool(number)), set())
-
-        def find_and_remember(value: bytes) -> None:
-            find(value)
-            if len(values) < VALUES_MAX and len(value) <= VALUE_BYTES_MAX and not of.is_too_much:
-                values.add(value)
-
-        return values, find_and_remember
-
-    def _under(self, type_oid: int) -> TypeFacts | None:
-        """The base type, through all domains."""
-        facts = self._type_facts(type_oid)
-        while facts is not None and facts.kind == "d" and facts.base_type is not None:
-            facts = self._type_facts(facts.base_type)
-        return facts
-
-    def _text(self, type_oid: int) -> Find | None:
-        facts = self._under(type_oid)
-        match facts:
-            case TypeFacts(kind="e"):
-                return self._enum(facts.oid)
-            case TypeFacts(kind="a", element_type=int(element)):
-                find = self._text(element)
-                inner = self._under(element)
-                known = self._of.texts[inner.oid] if inner is not None and inner.kind == "e" else None
-                return None if find is None else _in_array(find, known)
-            case TypeFacts(kind="c"):
-                finds = [self._text(oid) for _, oid in facts.fields]
-                return _in_composite(finds) if any(finds) else None
-        return None
-
-    def _binary_of(self, type_oid: int) -> Find | None:
-        """The ``find`` of a type's binary values; these name the types of the values within them."""
-        if type_oid not in self._binary:
-            self._binary[type_oid] = self._made_binary(type_oid)
-        return self._binary[type_oid]
-
-    def _made_binary(self, type_oid: int) -> Find | None:
-        facts = self._under(type_oid)
-        match facts:
-            case TypeFacts(kind="e"):
-                return self._enum(facts.oid)
-            case TypeFacts(kind="a", element_type=int(element)):
-                return None if (find := self._binary_of(element)) is None else _in_binary_array(find)
-            case TypeFacts(kind="c"):
-                has_labels = any(self._binary_of(oid) is not None for _, oid in facts.fields)
-                return _in_binary_composite(self._binary_of) if has_labels else None
-        return None
-
-    def _enum(self, enum: int) -> Find:
-        of, note = self._of, self._note
-        known = of.texts.setdefault(enum, set())
-
-        def find(text: bytes) -> None:
-            if text not in known:
-                note(of, enum, text)
-
-        return find
-
-
-def _in_array(find: Find, known: set[bytes] | None) -> Find:
-    """``known``: of an array of labels itself. A bare element is a label as it is printed."""
-
-    def find_in_array(text: bytes) -> None:
-        if known is not None and _QUOTE not in text and known.issuperset(text.translate(None, _BRACES).split(_COMMA)):
-            return
-        for element in array_elements(text):
-            find(element)
-
-    return find_in_array
-
-
-def _in_composite(finds: Iterable[Find | None]) -> Find:
-    places = [(n, find) for n, find in enumerate(finds) if find is not None]
-
-    def find_in_composite(text: bytes) -> None:
-        is_bare = _QUOTE not in text
-        fields: Sequence[bytes | None] = text[1:-1].split(_COMMA) if is_bare else composite_fields(text)
-        count = len(fields)
-        for n, find in places:
-            if n < count and (value := fields[n]) is not None and (value or not is_bare):
-                find(value)
-
-    return find_in_composite
-
-
-def _in_binary_array(find: Find) -> Find:
-    def find_in_array(data: bytes) -> None:
-        for element in read_array(data).elements:
-            if element is not None:
-                find(element)
-
-    return find_in_array
-
-
-def _in_binary_composite(find_of: Callable[[int], Find | None]) -> Find:
-    def find_in_composite(data: bytes) -> None:
-        wire = WireReader(data)
-        for _ in range(wire.int32()):
-            type_oid, size = wire.uint32(), wire.int32()
-            if size == -1:
-                continue
-            value, find = wire.take(size), find_of(type_oid)
-            if find is not None:
-                find(value)
-
-    return find_in_composite
-
-
-def array_elements(text: bytes) -> Iterator[bytes]:
-    """The elements of an array of any dimensions, as Postgres prints it, but for nulls.
-
-    Source: PostgreSQL manual, "Array Input and Output Syntax".
-    """
-    begin = text.find(b"=") + 1 if text.startswith(b"[") else 0
-    for found in _ELEMENT.finditer(text, begin):
-        quoted, bare = found.groups()
-        if bare is None:
-            yield re.sub(rb"\\(.)", rb"\1", quoted, flags=re.DOTALL) if b"\\" in quoted else quoted
-        elif bare != _NULL:
-            yield bare
-
-
-def composite_fields(text: bytes) -> Sequence[bytes | None]:
-    """The fields of a composite, as Postgres prints it; None for a null.
-
-    Source: PostgreSQL ``rowtypes.c``, ``record_out``.
-    """
-    fields: list[bytes | None] = []
-    at = 1
-    while at < len(text) and (found := _FIELD.match(text, at)) is not None:
-        quoted, bare = found.groups()
-        if quoted is None:
-            fields.append(bare or None)
-        else:
-            fields.append(quoted.replace(b'""', b'"').replace(b"\\\\", b"\\"))
-        at = found.end() + 1
-    return fields
+def _with(uses: frozenset[Use | None], use: Use | None) -> frozenset[Use | None]:
+    """Of two transactions what is earlier of each: the one with the lower xid may have its first change later."""
+    before = next((each for each in uses if each is not None), None)
+    if use is None or before is None:
+        return uses | {use}
+    is_lower = (use.xid - before.xid) % 2**32 >= 2**31
+    earliest = Use(use.xid if is_lower else before.xid, min(use.first_lsn, before.first_lsn))
+    return uses - {before} | {earliest}

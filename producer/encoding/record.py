@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from walbridge.producer.encoding.interpreted import interpreting_plain_encoder, interpreting_transcoder
 from walbridge.producer.encoding.kafka_record import NEW_KEY, OLD_KEY, TRUNCATE, KafkaRecord
-from walbridge.producer.encoding.label_texts import LabelColumns
+from walbridge.producer.encoding.label_finders import LabelColumns
 from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.encoding.transcoder import (
     BinaryColumns,

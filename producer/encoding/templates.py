@@ -35,7 +35,7 @@ BINARY = """
             at = end
         el"""
 LAST_SIZE = "(size,) = unpack_length(data, at + 1)\n            "
-# One look-up for a value that was met before (``label_texts.py``).
+# One look-up for a value that was met before (``label_finders.py``).
 LABELS = """\
 if text not in known_{0}:
     find_{0}(text)"""

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from walbridge.producer.encoding import inline_encoders, templates
 from walbridge.producer.encoding.binary import lines
-from walbridge.producer.encoding.label_texts import LabelColumn, LabelColumns
+from walbridge.producer.encoding.label_finders import LabelColumn, LabelColumns
 from walbridge.producer.pgoutput.copy_text import unescaped
 from walbridge.schemas.avro.codec import long_bytes, string_value
 from walbridge.schemas.avro.framing import prefix_of

@@ -247,11 +247,14 @@ def table_names(connection: psycopg.Connection[Any], relation_ids: Iterable[int]
     return {oid: (namespace, name) for oid, namespace, name in rows_of(connection, query, (list(relation_ids),))}
 
 
+MULTIRANGES_SINCE = 140_000
+_RANGES_ALONE = "(SELECT r.rngsubtype FROM pg_range r WHERE r.rngtypid = t.oid)"
+_RANGES = f"{_RANGES_ALONE}, (SELECT r.rngtypid FROM pg_range r WHERE r.rngmultitypid = t.oid)"
 # pg_type also calls int2vector an array; a true one is the array type that its element names.
 _TYPES = """
     SELECT t.oid, n.nspname, t.typname, CASE WHEN e.oid IS NOT NULL THEN 'a' ELSE t.typtype::text END,
            ARRAY(SELECT l.enumlabel::text FROM pg_enum l WHERE l.enumtypid = t.oid ORDER BY l.enumsortorder),
-           nullif(t.typbasetype, 0), e.oid,
+           nullif(t.typbasetype, 0), coalesce(e.oid, {ranges}),
            ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE t.typtype = 'c' AND a.attrelid = t.typrelid
                  AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum),
            ARRAY(SELECT a.atttypid FROM pg_attribute a WHERE t.typtype = 'c' AND a.attrelid = t.typrelid
@@ -270,9 +273,10 @@ def type_facts(connection: psycopg.Connection[Any], type_oids: Iterable[int]) ->
     facts: dict[int, TypeFacts] = {}
     wanted = set(type_oids)
     asked: set[int] = set()
+    query = _TYPES.format(ranges=_RANGES if connection.info.server_version >= MULTIRANGES_SINCE else _RANGES_ALONE)
     while wanted:
         asked |= wanted
-        for row in rows_of(connection, _TYPES, (sorted(wanted),)):
+        for row in rows_of(connection, query, (sorted(wanted),)):
             oid, namespace, name, kind, labels, base, element, names, oids, typmod, extension = row
             fields = tuple(zip(names, oids, strict=True))
             facts[oid] = TypeFacts(oid, namespace, name, kind, tuple(labels), base, element, fields, typmod, extension)

@@ -13,13 +13,14 @@ from collections.abc import Callable
 from functools import partial
 
 from walbridge.producer.pgoutput.decoder import decode_message
-from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, decode_keepalive, sent_us
+from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, decode_keepalive, sent_us, wal_start
 from walbridge.producer.pgoutput.messages import Begin, Commit, LogicalMessage, Message, Origin, Relation, Type
 from walbridge.producer.session.left_out_tables import Change
 from walbridge.producer.session.outdated_session import refuse_outdated
 from walbridge.producer.session.parts import SessionParts
 from walbridge.producer.session.transactions.pending_transactions import PENDING_MESSAGES
 from walbridge.producer.waits import PATIENCE_S
+from walbridge.schemas.position import Lsn
 
 _XLOG_DATA = ord("w")
 WAIT_S = 1.0
@@ -38,6 +39,7 @@ class Session:
         self._changes, self._ddl, self._messages = parts.changes, parts.ddl, parts.messages
         self._cuts, self._ends, self._boundaries = parts.cuts, parts.ends, parts.boundaries
         self._keepalives, self._copies = parts.keepalives, parts.copies
+        self._label_texts = parts.tables.writers.label_texts
         self._read: Callable[[], bytes | None] = parts.stream.read
         self._wait_s = min(WAIT_S, parts.settings.producer.idle_cut_interval_ms / 1000, self._limits.age_max_s)
 
@@ -83,7 +85,9 @@ class Session:
         self._receive_message(decode_message(data[XLOG_DATA_HEADER_BYTES:], self._decoders), data)
 
     def _receive_message(self, message: Message, data: bytes) -> None:
-        if (other := _OTHERS.get(type(message))) is not None:
+        if isinstance(message, Begin):
+            self._begin(message, Lsn(wal_start(data)))
+        elif (other := _OTHERS.get(type(message))) is not None:
             other(self, message)
         elif isinstance(message, LogicalMessage):
             self._message(message, data)
@@ -106,8 +110,9 @@ class Session:
         self._changes.publish(change, transaction)
         self._ends.split_if_due()
 
-    def _begin(self, message: Begin) -> None:
-        transaction = self._transactions.begin(message)
+    def _begin(self, message: Begin, first_lsn: Lsn) -> None:
+        transaction = self._transactions.begin(message, first_lsn)
+        self._label_texts.begin_transaction(first_lsn)
         if self._copies is not None:
             self._copies.begin_transaction(message.xid)
         self._out.begin_transaction()
@@ -128,7 +133,7 @@ class Session:
         begin = self._replay.receive(message)
         if begin is not None:
             # From here on frames are read from the spool; ``run`` ends the replay when the spool is used up.
-            self._begin(begin)
+            self._begin(begin, self._replay.first_lsn)
             self._read = self._replay.read
         elif self._transactions.open is None:
             self._ends.close_if_full()
@@ -170,7 +175,6 @@ class Session:
 
 
 _OTHERS: dict[type[Message], Callable[..., None]] = {
-    Begin: Session._begin,
     Commit: Session._commit,
     Origin: Session._origin,
     Relation: Session._relation,

@@ -5,7 +5,7 @@ from functools import partial
 
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.encoding.label_texts import FirstUse
+from walbridge.producer.encoding.label_texts import Use
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.table_requests import TableRequests
 from walbridge.producer.pgoutput.decoder import decoders_for
@@ -92,7 +92,7 @@ class SessionParts:
         self.decoders = decoders_for(progress.options)
         self.transactions = _transactions_behind(progress, settings)
         self.fast_path = FastPath(out, self.transactions)
-        tables.writers.label_texts.first_use = self._first_use
+        tables.writers.label_texts.use = self._use
         self.followed = FollowedTables(tables, self.fast_path, self.transactions, progress.relation_ids)
         self.announced = AnnouncedTables(self.followed, watch)
         relations = SessionRelations(self.announced.receive, self.fast_path.forget)
@@ -125,9 +125,9 @@ class SessionParts:
         self.keepalives = Keepalives(stream, self.transactions, self.cuts, self.ends)
         self.copies: TableCopies | None = None
 
-    def _first_use(self) -> FirstUse | None:
+    def _use(self) -> Use | None:
         transaction = self.transactions.open
-        return None if transaction is None else FirstUse(transaction.begin.xid, transaction.begin.final_lsn)
+        return None if transaction is None else Use(transaction.begin.xid, transaction.first_lsn)
 
     def copy_with(self, readers: tuple[CopyReader, CopyReader], requests: TableRequests | None) -> TableCopies:
         """Have tables copied beside the stream: ``readers`` by chunks, and in one piece."""

@@ -31,7 +31,8 @@ SELECT t.typname, jsonb_build_object(
   'kind', CASE WHEN EXISTS (SELECT FROM pg_type e WHERE e.typarray = t.oid) THEN 'a' ELSE t.typtype::text END,
   'enum_labels', coalesce((SELECT jsonb_agg(x) FROM unnest(enum_labels(t.oid)) x), '[]'),
   'base_type', CASE WHEN t.typbasetype <> 0 THEN t.typbasetype::int8 END,
-  'element_type', (SELECT e.oid::int8 FROM pg_type e WHERE e.typarray = t.oid),
+  'element_type', coalesce((SELECT e.oid::int8 FROM pg_type e WHERE e.typarray = t.oid),
+    (SELECT r.rngsubtype::int8 FROM pg_range r WHERE r.rngtypid = t.oid)),
   'fields', coalesce((SELECT jsonb_agg(jsonb_build_array(a.attname, a.atttypid::int8) ORDER BY a.attnum)
     FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
     WHERE c.reltype = t.oid AND c.relkind = 'c' AND a.attnum > 0 AND NOT a.attisdropped), '[]'))

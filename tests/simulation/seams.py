@@ -214,7 +214,8 @@ def _replacements(
         },
         "walbridge.producer.guards.altered_tables": {"tables_facts": lambda *_: ({}, None)},
         "walbridge.producer.guards.doubts.storage_comparison": {
-            "table_storages": lambda _, asked, *__: dict.fromkeys(asked, TableStorage(()))
+            "table_storages": lambda _, asked, *__: dict.fromkeys(asked, TableStorage(())),
+            "insert_lsn": lambda *_: Lsn(0),
         },
         "walbridge.producer.guards.doubts.new_labels": {"enum_labels": lambda *_: {}},
         "walbridge.producer.guards.look_pace": {"catalog_digest": lambda *_: (1, 1)},

@@ -123,6 +123,20 @@ def range_reader(read: Reader) -> Reader:
     return text_of_range
 
 
+def read_bounds(data: bytes) -> list[bytes]:
+    """The finite bounds of a range, in their binary format."""
+    wire = WireReader(data)
+    flags = wire.byte()
+    infinite = [flags & (_EMPTY | each) for each in (_LOWER_INFINITE, _UPPER_INFINITE)]
+    return [wire.take(wire.int32()) for each in infinite if not each]
+
+
+def read_ranges(data: bytes) -> list[bytes]:
+    """The ranges of a multirange, in their binary format."""
+    wire = WireReader(data)
+    return [wire.take(wire.int32()) for _ in range(wire.int32())]
+
+
 def _bound(wire: WireReader, read: Reader) -> bytes:
     return _doubled(read(wire.take(wire.int32())), _RANGE_QUOTED)
 

@@ -7,25 +7,34 @@ label has now, or that another label may have had, so that a query of the source
 Adding a label leaves the same trace in the catalogue as renaming one. If a label was added, used in rows and renamed,
 all before a look, only its first name in a row shows that: the catalogue has no label of that name. A name that the
 catalogue does have is remembered with the table from then on, in the progress of the row's cut, so that a later rename
-shows (``columns/altered_types.py``). But that name may have belonged to another new label before. It is certain that a
-transaction used the label that has the name now, if
+shows (``columns/altered_types.py``). But that name may have belonged to another label before, also if a look has found
+it since: a transaction may have used it and stayed open. What its rows show is the label that had the name when each of
+them was written. That is the label that has the name now, if
 
-- its xid is higher than that of the transaction that wrote the label last, and that one wrote no other new label;
-- or it commits after a look that found the label under this name.
+- whoever wrote the label last had ended before all that the slot brings, or made the type with it;
+- or the label was written last before the table had any column of its type, which is asked when a type is new to the
+  table (``columns/altered_types.py``): whatever has the name in its rows came later, in any transaction;
+- or the transaction's first change stands behind a look that found the label under this name;
+- or each other label had another name by then, for one of these reasons;
+- or its xid is higher than that of the transaction that wrote the label last, and that one had not written anything
+  before. For a label is written under a lock on its type, once its name is free, and so was that xid taken.
 
-In any other case the table is copied again. What a look finds is remembered once the stream has passed the look; until
-then progress keeps the labels that it has, so that a start finds the same.
+In any other case the table is copied again. A copy's rows have the labels of its snapshot. What a look finds is
+remembered once the stream has passed the look; until then progress keeps the labels that it has, so that a start finds
+the same. What progress remembers when a session begins was so before what the session brings.
 
-Not noticed: a name that was given to another label while the transaction that had used it stayed open, where a look
-found each of the two labels in its time; labels within a range; and what older rows have in a column that was added.
+Not noticed: who takes an xid without writing anything, as ``nextval()`` does, and gives a free name to a label only
+after that, where another transaction used the name in between, as another label's.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
+from functools import partial
 
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import widen
-from walbridge.producer.encoding.label_texts import FirstUse, Texts
-from walbridge.producer.guards.doubts.columns.altered_types import new_label_facts, type_of
+from walbridge.producer.encoding.label_texts import Texts, Use
+from walbridge.producer.guards.doubts.columns.altered_types import new_label_facts, new_types, type_of
+from walbridge.producer.guards.doubts.label_dates import LabelDates
 from walbridge.producer.guards.doubts.rewrites import from_text, with_labels
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import TableStorage
@@ -43,6 +52,8 @@ class NewLabels:
 
     Args:
         writers: the writers that encode rows.
+        dates: from where on labels have their names, as looks have shown.
+        slot: that of the stream.
         insert_lsn: asks the server for its WAL insert position.
     """
 
@@ -51,23 +62,46 @@ class NewLabels:
         connection: SqlConnection,
         tracker: ProgressTracker,
         writers: SessionWriters,
+        dates: LabelDates,
+        slot: str,
         insert_lsn: Callable[[], Lsn],
     ) -> None:
-        self._connection, self._tracker = connection, tracker
-        self._writers, self._insert_lsn = writers, insert_lsn
+        self._connection, self._tracker, self._slot = connection, tracker, slot
+        self._writers, self._dates, self._insert_lsn = writers, dates, insert_lsn
         self._noted: dict[int, frozenset[str]] = {}
         """By table: facts of labels that the last look found, and that progress does not remember."""
         self._until: dict[int, Lsn] = {}
         """By table: a WAL position after the look that found them; kept until the stream has passed it."""
 
-    def compare(self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]) -> set[int]:
-        """Note new labels of these tables. Returns the tables whose state must not be remembered yet."""
+    def compare(
+        self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage], doubted: Set[int]
+    ) -> set[int]:
+        """Note new labels of these tables. Returns the tables whose state must not be remembered yet.
+
+        Args:
+            doubted: tables in doubt, as with a column of a type that may have been altered since that column came.
+        """
         facts = {each: new_label_facts(known[each], now) for each, now in found.items()}
         noted = [each for each, new in facts.items() if new - self._noted.get(each, frozenset())]
         self._noted |= facts
         if noted:
             self._until |= dict.fromkeys(noted, self._insert_lsn())
+        known_labels, labels = ({fact for each in of.values() for fact in each.labels} for of in (known, found))
+        self._dates.see(labels, self._insert_lsn, known_labels, self._tracker.progress.done)
+        self._note_new_types({each: known[each] for each in found.keys() - doubted}, found)
         return self._until.keys() & found.keys()
+
+    def _note_new_types(self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]) -> None:
+        """These tables' columns came behind what is found of their types. It is remembered at once, also where other
+        facts are not yet: a later look could not tell any more what was altered meanwhile."""
+        tables, after = self._tracker.progress.tables, dict[int, TableProgress]()
+        for relation_id, before in known.items():
+            if types := new_types(before, found[relation_id]):
+                facts = {each for each in found[relation_id].labels if type_of(each) in types}
+                self._dates.note_older(relation_id, facts)
+                after[relation_id] = with_labels(tables[relation_id], facts)
+        if after:
+            self._tracker.remember_tables(after)
 
     def pass_to(self, end: Lsn) -> None:
         """The stream has brought all transactions that ended before this position."""
@@ -83,7 +117,9 @@ class NewLabels:
         found = self._writers.label_texts.take()
         if not found:
             return set()
-        labels = enum_labels(self._connection, {enum for enums in found.values() for enum in enums or ()})
+        self._writers.label_texts.place_copied(self._insert_lsn)
+        enums_used = {enum for enums in found.values() for enum in enums or ()}
+        labels = enum_labels(self._connection, enums_used, self._slot)
         tables = self._tracker.progress.tables
         explained, doubted = dict[int, TableProgress](), set[int]()
         for relation_id, enums in found.items():
@@ -114,28 +150,23 @@ class NewLabels:
             of = labels.get(enum)
             if enum not in types or of is None:
                 continue
-            for text, use in texts.items():
+            for text, uses in texts.items():
                 label = of.get(text)
-                if label is None or not self._is_certain(relation_id, known, label, of.values(), use):
+                if label is None:
+                    return None
+                others = [each for each in of.values() if each is not label]
+                if not all(self._is_certain(relation_id, known, label, others, use) for use in uses):
                     return None
                 facts |= {label.fact, label.writer_fact}
         return facts
 
     def _is_certain(
-        self, relation_id: int, known: TableStorage, label: EnumLabel, labels: Iterable[EnumLabel], use: FirstUse | None
+        self, relation_id: int, known: TableStorage, label: EnumLabel, others: Iterable[EnumLabel], use: Use | None
     ) -> bool:
-        """Whether the name was certainly this label's when it was used."""
-        if label.fact in known.labels or self._was_found_before(relation_id, label, use):
+        """Whether the name was certainly this label's, and none of the others', when it was used."""
+        if use is None:
+            return label.fact in known.labels or all(each.fact in known.labels for each in others)
+        had_its_name = partial(self._dates.had_its_name, relation_id=relation_id, first_lsn=use.first_lsn)
+        if had_its_name(label) or all(map(had_its_name, others)):
             return True
-        others = [each for each in labels if each is not label and each.fact not in known.labels]
-        if not others:
-            return True
-        is_later = use is not None and widen(use.xid, label.xmax) > label.xid
-        return is_later and all(each.xid != label.xid for each in others)
-
-    def _was_found_before(self, relation_id: int, label: EnumLabel, use: FirstUse | None) -> bool:
-        """Whether a look found the label under this name before the transaction committed."""
-        if label.fact not in self._noted.get(relation_id, ()):
-            return False
-        until = self._until.get(relation_id)
-        return until is None or (use is not None and use.commit_lsn >= until)
+        return label.is_first and widen(use.xid, label.xmax) > label.xid

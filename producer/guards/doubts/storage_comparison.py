@@ -48,7 +48,14 @@ class StorageComparison:
         self._files = FileJudge(facts, doubts.truncations, tracker, self._name)
         self._columns = AlteredColumns(settings.postgres, connection, tables, self._name)
         self._keys = KeysMadeAgain(tables, tracker, lambda: insert_lsn(connection))
-        self._labels = NewLabels(connection, tracker, tables.writers, lambda: insert_lsn(connection))
+        self._labels = NewLabels(
+            connection,
+            tracker,
+            tables.writers,
+            facts.label_dates,
+            settings.postgres.slot,
+            lambda: insert_lsn(connection),
+        )
         self._values_not_recorded: set[int] = set()
         """Tables with a new column of which no recorded version has the value of older rows yet."""
 
@@ -86,7 +93,8 @@ class StorageComparison:
         self._facts.rewrites.compare_labels(known, found, partial(labels_of, self._connection))
         columns, untold = self._columns.compare(known, found)
         self._values_not_recorded = (self._values_not_recorded - wanted) | untold
-        not_yet = untold | self._labels.compare(known, found)
+        doubted = columns.keys() | self._doubts.reasons.keys()
+        not_yet = untold | self._labels.compare(known, found, doubted)
         for relation_id, now in found.items():
             self._keys.note_compared(relation_id, known[relation_id], now)
         judged = {each: self._files.judge(each, known[each], now, columns.get(each)) for each, now in found.items()}

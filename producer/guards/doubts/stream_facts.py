@@ -11,10 +11,12 @@ from walbridge.producer.errors.tables import table_rewritten
 from walbridge.producer.guards.doubts.columns.kept_casts import NO_ENUMS, Enums
 from walbridge.producer.guards.doubts.ddl_rewrites import DdlRewrites
 from walbridge.producer.guards.doubts.doubts import Doubts
+from walbridge.producer.guards.doubts.label_dates import LabelDates
 from walbridge.producer.guards.doubts.partition_rows import PartitionRows
 from walbridge.producer.guards.doubts.rewrites import by_relation, from_text
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import TableStorage
+from walbridge.producer.postgres.publications.publication import insert_lsn
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.settings import Settings
@@ -26,10 +28,11 @@ class StreamFacts:
     def __init__(
         self, settings: Settings, connection: SqlConnection, tables: Tables, tracker: ProgressTracker, doubts: Doubts
     ) -> None:
-        self._tables, self._tracker, self._doubts = tables, tracker, doubts
+        self._connection, self._tables, self._tracker, self._doubts = connection, tables, tracker, doubts
         may_mark = not settings.postgres.two_phase
         self.partitions = PartitionRows(connection, tracker, tables.versions.name, may_mark=may_mark)
         self.rewrites = DdlRewrites()
+        self.label_dates = LabelDates()
         self.is_look_due = False
         """Whether what came since the last look at all tables may end a doubt."""
         self.has_ddl_rows = False
@@ -69,6 +72,7 @@ class StreamFacts:
         """The record of a table that is about to be copied, with its empty partitions marked as unused. Labels in its
         rows count as not seen before."""
         self._tables.writers.label_texts.forget(table.relation_id)
+        self.label_dates.see(from_text(table.storage or "").labels, lambda: insert_lsn(self._connection))
         return self.partitions.with_unused_marks(table)
 
     def known(self, relation_id: int) -> TableStorage:

@@ -14,6 +14,7 @@ from walbridge.producer.pgoutput.messages import Begin, Commit, Message, Relatio
 from walbridge.producer.session.transactions.pending_transactions import Committed, PendingTransactions
 from walbridge.producer.session.transactions.session_relations import SessionRelations
 from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.position import Lsn
 
 
 class Replay:
@@ -38,6 +39,12 @@ class Replay:
     def is_open(self) -> bool:
         """A transaction is being replayed."""
         return self._committed is not None
+
+    @property
+    def first_lsn(self) -> Lsn:
+        """No change of the transaction that is replayed stands before this WAL position."""
+        spooled = self._committed.spooled if self._committed is not None else None
+        return Lsn(spooled.first_lsn if spooled is not None else 0)
 
     def receive(self, message: Message) -> Begin | None:
         """Take a message about pending transactions; returns the Begin of the transaction that it commits, if it does.

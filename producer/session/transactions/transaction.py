@@ -20,6 +20,7 @@ from walbridge.schemas.control.transaction_record import transaction_id
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.position import Lsn, Position, format_lsn
 
+_UNKNOWN = Lsn(0)
 _HELD_MAX = 1_000
 """Bodies held while a split transaction is skipped; elsewhere the batch limits bound them (I9)."""
 
@@ -27,12 +28,13 @@ _HELD_MAX = 1_000
 @dataclass(slots=True)
 class OpenTransaction:
     """A transaction between its Begin and its Commit. ``ordinal``: that of the next event; ``source``: what its events
-    say of it."""
+    say of it; ``first_lsn``: no change of it stands before this WAL position."""
 
     begin: Begin
     skipped: bool
     resume: Split | None
     source: TransactionSource
+    first_lsn: Lsn = _UNKNOWN
     ordinal: int = 0
     previous_commit_end: Lsn | None = None
     """End LSN of the commit before this transaction; None where events have no ``sequence``."""
@@ -117,8 +119,11 @@ class TransactionTracker:
         self.publishes = False
         """True inside a transaction of which every further change is to be published."""
 
-    def begin(self, message: Begin) -> OpenTransaction:
+    def begin(self, message: Begin, first_lsn: Lsn = _UNKNOWN) -> OpenTransaction:
         """Enter a transaction.
+
+        Args:
+            first_lsn: no change of it stands before this WAL position.
 
         Raises:
             ProtocolError: one is open already.
@@ -144,7 +149,7 @@ class TransactionTracker:
         if self._counts_events:
             events = {} if resume is None else None if resume.events is None else dict(resume.events)
         self.open = OpenTransaction(
-            message, skipped, resume, source, previous_commit_end=self.last_commit_end, events=events
+            message, skipped, resume, source, first_lsn, previous_commit_end=self.last_commit_end, events=events
         )
         if resume is not None:
             self.open.is_begun, self.open.waiting = resume.is_begun, dict(resume.waiting)

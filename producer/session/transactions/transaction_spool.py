@@ -49,6 +49,8 @@ class Spooled:
         """Aborted subtransactions; the server names each descendant of an aborted one by itself."""
         self.arrivals: list[tuple[int, int]] = []
         """For each Relation in it: its subtransaction, and its arrival number (``SessionRelations``)."""
+        self.first_lsn = 0
+        """Where its first change stands in the WAL; a Relation has no place there."""
 
     @property
     def byte_count(self) -> int:
@@ -66,6 +68,7 @@ class Spooled:
         Raises:
             OperatorError: the spool is full.
         """
+        self.first_lsn = self.first_lsn or lsn
         self._buffer += _RECORD.pack(len(payload), xid, lsn)
         self._buffer += payload
         if len(self._buffer) >= PIECE_BYTES:

@@ -17,6 +17,7 @@ import psycopg
 from tests.faults.differential.alterations import ALTERATIONS
 from tests.faults.differential.places import PLACES, new_name
 from tests.faults.differential.statements import (
+    LABELS_ADDED,
     OTHER,
     TYPES_ALTERED,
     UNTOLD,
@@ -117,6 +118,8 @@ class Owner:
 
     def _note(self, statements: list[Statement]) -> None:
         for statement in statements:
+            if statement.kind == "add label" and "add label" in self.types_altered:
+                self.types_altered.add(LABELS_ADDED)
             self.types_altered |= {statement.kind} & TYPES_ALTERED
             for oid in statement.oids:
                 self.done[oid][statement.effect].add(statement.kind)

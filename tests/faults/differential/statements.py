@@ -26,20 +26,22 @@ UNTOLD = "untold"
 _NAMED_ANEW = frozenset({"rename column", "swap columns", "alter column of the key"})
 
 
+LABELS_ADDED = "add several labels"
 TYPES_ALTERED = frozenset({"rename label", "add label", "add attribute", "drop attribute", "rename attribute"})
 
 
 def untold_together(kinds: set[str], altered: set[str]) -> set[str]:
     """Of these, which are ``SAME`` by themselves, what nobody is told beside the others: a label that came behind a
-    column of its type may have been renamed; a column that came and is gone may have had a value in older rows; beside
-    one that is gone, a column that has its third name by now may be any other one; and a key that another type of its
-    column made again may have been away under the identity that came after.
+    column of its type may have been renamed, or be another one of several; a column that came and is gone may have had
+    a value in older rows; beside one that is gone, a column that has its third name by now may be any other one; and a
+    key that another type of its column made again may have been away under the identity that came after.
 
     Args:
         altered: how types were altered that the table may not have had then: a column that came may be of one.
     """
     together = kinds & {"add label", "drop column"} if "add column" in kinds else set[str]()
     together |= kinds & {"add column"} if altered else set()
+    together |= kinds & {"add label"} if LABELS_ADDED in altered else set()
     together |= kinds & {"alter type", "alter column of the key"} if "replica identity" in kinds else set()
     return together | (kinds & _NAMED_ANEW if "drop column" in kinds else set())
 

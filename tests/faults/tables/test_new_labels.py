@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 
 import pytest
 
@@ -14,12 +15,15 @@ pytestmark = pytest.mark.fault
 
 TABLE = """
     CREATE TYPE {0}_e AS ENUM ('sad', 'ok'); CREATE DOMAIN {0}_d AS {0}_e; CREATE TYPE {0}_c AS (n int, e {0}_e[]);
+    CREATE TYPE {0}_r AS RANGE (subtype = {0}_e);
     CREATE TABLE {0} (id int PRIMARY KEY, v {1}); INSERT INTO {0} VALUES (1, {2}), (2, NULL)"""
 COLUMNS = {"enum": ("{0}_e", "'ok'", "'late'"), "domain": ("{0}_d", "'ok'", "'late'")}
 COLUMNS |= {"array": ("{0}_e[]", "'{{ok,sad}}'", "'{{ok,late}}'")}
 WITHIN = {
     "matrix": ("{0}_e[]", "'{{{{ok}},{{sad}}}}'", "'{{{{ok}},{{late}}}}'"),
     "composite": ("{0}_c", "ROW(1, '{{ok}}')", "ROW(2, '{{sad,late}}')"),
+    "range": ("{0}_r", "'[sad,ok)'", "'[ok,late]'"),
+    "several": ("{0}_r_multirange", "'{{(,sad],(ok,)}}'", "'{{[ok,late]}}'"),
 }
 USED = "ALTER TYPE {0}_e ADD VALUE 'late'; UPDATE {0} SET v = {1} WHERE id = 1; INSERT INTO {0} VALUES (3, {1})"
 ACTS = {
@@ -88,3 +92,27 @@ def test_label_that_came_and_was_renamed_in_the_moment_between_two_looks_has_its
     finally:
         running.process.send_signal(signal.SIGCONT)
     check_copied(producer, running, {name: acts[what][1] for name, (_, what) in cases.items()})
+
+
+@pytest.mark.parametrize("major", [in_soak(12), 0])
+def test_name_that_went_to_another_label_while_who_had_used_it_stayed_open_has_its_table_copied_again(
+    producer: ProducerUnderTest, producer_on: Callable[[int], ProducerUnderTest], major: int
+) -> None:
+    """Looks found the name with each of the two labels in its time, and a copy showed the second one."""
+    producer = producer_on(major) if major else producer
+    database = producer.database
+    database.execute(TABLE.format("t", "t_e", "'ok'") + "; CREATE TABLE other (id int PRIMARY KEY)")
+    producer.publish("t", "other")
+    producer.start_streaming()
+    producer.check_equal()
+    act(producer, "ALTER TYPE t_e ADD VALUE 'late'")
+    with database.connect() as open_before:
+        open_before.execute(b"BEGIN; INSERT INTO t VALUES (10, 'late')")
+        for number, statement in enumerate(("RENAME VALUE 'late' TO 'later'", "ADD VALUE 'late'")):
+            database.execute(f"INSERT INTO other VALUES ({number})")
+            producer.check_equal()
+            act(producer, f"ALTER TYPE t_e {statement}")
+        database.execute("INSERT INTO other VALUES (9); INSERT INTO t VALUES (20, 'late')")
+        producer.check_equal()
+        open_before.execute(b"COMMIT")
+    producer.check_equal()

@@ -57,6 +57,16 @@ UNTOLD = {
 }
 
 
+LABELLED = {
+    "a new label as value": ("", False),
+    "a new label as value, renamed since": ("ALTER TYPE {0}_e RENAME VALUE 'late' TO 'later';", True),
+    "a new label as value, whose name another one has": (
+        "ALTER TYPE {0}_e RENAME VALUE 'late' TO 'later'; ALTER TYPE {0}_e ADD VALUE 'late';",
+        True,
+    ),
+}
+
+
 def followed(producer: ProducerUnderTest, names: list[str]) -> None:
     for name in names:
         producer.database.execute(
@@ -137,6 +147,29 @@ def test_columns_that_a_table_gets_by_its_type_are_followed_by_their_numbers(
     act(producer, TYPE_ALTERED + OF_TYPES[left])
     running = producer.start_streaming()
     check_copied(producer, running, {"t": False})
+
+
+def test_table_whose_older_rows_have_a_label_that_was_renamed_before_a_look_is_copied(
+    producer: ProducerUnderTest,
+) -> None:
+    """I8: the row that tells the value has the label's first name."""
+    tables = {f"t{number}": each for number, each in enumerate(LABELLED.values())}
+    for name in tables:
+        producer.database.execute(
+            f"CREATE TYPE {name}_e AS ENUM ('sad'); CREATE TABLE {name} (id int PRIMARY KEY, v {name}_e);"
+            f"INSERT INTO {name} VALUES (1, 'sad'), (2, NULL)"
+        )
+    tell(producer.database)
+    producer.publish(*tables)
+    running = producer.start_streaming()
+    producer.database.execute("UPDATE t0 SET v = NULL WHERE id = 1")
+    producer.check_equal()
+    running.stop()
+    for name, (renamed, _) in tables.items():
+        added = f"ALTER TABLE {name} ADD w {name}_e DEFAULT 'late'; INSERT INTO {name} VALUES (3, 'sad', 'sad');"
+        act(producer, f"ALTER TYPE {name}_e ADD VALUE 'late'; {added}{renamed.format(name)}".rstrip(";"))
+    running = producer.start_streaming()
+    check_copied(producer, running, {name: is_copied for name, (_, is_copied) in tables.items()})
 
 
 def test_columns_of_partitions_are_followed_by_those_of_their_root(producer: ProducerUnderTest) -> None:

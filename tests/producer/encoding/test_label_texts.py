@@ -16,12 +16,18 @@ from tests.examples import examples
 from tests.producer.avro_reader import record_of
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.schemas.strategies import column
-from walbridge.producer.encoding import label_texts
-from walbridge.producer.encoding.binary.containers import array_reader, composite_reader
+from walbridge.producer.encoding import label_finders, label_texts
+from walbridge.producer.encoding.binary.containers import (
+    array_reader,
+    composite_reader,
+    multirange_reader,
+    range_reader,
+)
 from walbridge.producer.encoding.binary.lines import BinaryColumn
 from walbridge.producer.encoding.binary.reader import Reader
 from walbridge.producer.encoding.binary.scalars import text_of_int4, text_of_text
-from walbridge.producer.encoding.label_texts import FirstUse, LabelColumn, LabelTexts
+from walbridge.producer.encoding.label_finders import LabelColumn
+from walbridge.producer.encoding.label_texts import LabelTexts, Use
 from walbridge.producer.encoding.record import INTERPRETED_ROWS, RecordWriter
 from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.pgoutput.messages import Binary, Delete, Insert, Unsent, Update
@@ -37,6 +43,9 @@ TYPES = {
     DOMAIN: TypeFacts(DOMAIN, "public", "feeling", "d", base_type=ENUM),
 }
 READERS: dict[int, Reader] = {TEXT: text_of_text, INT: text_of_int4, ENUM: text_of_text, OTHER: text_of_text}
+EMPTY, NO_LOWER, NO_UPPER = 1, 8, 16
+NOT_EMPTY = (0, 2, 4, 6, NO_LOWER, 2 | NO_UPPER, NO_LOWER | NO_UPPER)
+EMPTY_OR_NOT = (EMPTY, *NOT_EMPTY)
 Types = dict[int, TypeFacts]
 Sized = tuple[int, bytes | None]
 """A type that a value names, and the value in binary; None for a null."""
@@ -70,7 +79,8 @@ class Made:
         """In the values that were drawn."""
 
     def type(self, depth: int) -> int:
-        kinds = ["enum", "domain", "other", "int"] + (["array", "composite", "domain over"] if depth else [])
+        of_others = ["array", "composite", "domain over", "range", "ranges"]
+        kinds = ["enum", "domain", "other", "int"] + (of_others if depth else [])
         match self.draw(st.sampled_from(kinds)):
             case "array":
                 element = self.type(depth - 1)
@@ -83,6 +93,13 @@ class Made:
             case "domain over":
                 base = self.type(depth - 1)
                 return self._add("d", self.readers.get(base, text_of_text), base_type=base)
+            case "range":
+                bound = self.type(depth - 1)
+                return self._add("r", range_reader(self.readers.get(bound, text_of_text)), element_type=bound)
+            case "ranges":
+                bound = self.type(depth - 1)
+                of = self._add("r", range_reader(self.readers.get(bound, text_of_text)), element_type=bound)
+                return self._add("m", multirange_reader(self.readers[of]), element_type=of)
             case kind:
                 return {"enum": ENUM, "domain": DOMAIN, "other": OTHER, "int": INT}[kind]
 
@@ -106,9 +123,20 @@ class Made:
             return oid, text
         if facts.kind == "c":
             return oid, composite(*(self.field(of) for _, of in facts.fields))
+        if facts.kind == "r":
+            return oid, self.range(facts.element_type or 0, *EMPTY_OR_NOT)
+        if facts.kind == "m":
+            bound = self.types[facts.element_type or 0].element_type or 0
+            ranges = [self.range(bound, *NOT_EMPTY) for _ in range(self.draw(st.integers(0, 2)))]
+            return oid, pack(">i", len(ranges)) + b"".join(map(sized, ranges))
         sizes = tuple(self.draw(st.lists(st.integers(1, 2), min_size=1, max_size=3)))
         fields = [self.field(facts.element_type or 0) for _ in range(prod(sizes))]
         return oid, array(self.under(facts.element_type or 0), *(value for _, value in fields), sizes=sizes)
+
+    def range(self, bound: int, *flags: int) -> bytes:
+        chosen = self.draw(st.sampled_from(flags))
+        finite = 0 if chosen & EMPTY else 2 - bool(chosen & NO_LOWER) - bool(chosen & NO_UPPER)
+        return pack(">B", chosen) + b"".join(sized(self.value(bound)[1]) for _ in range(finite))
 
     def field(self, oid: int) -> Sized:
         return (self.under(oid), None) if self.draw(st.booleans()) else self.value(oid)
@@ -171,12 +199,12 @@ def test_labels_are_told_whatever_encodes_the_row(*, is_binary: bool) -> None:
     binary = [None, BinaryColumn("enum_send", text_of_text, encode_text)] if is_binary else None
     for way in range(4):
         texts = LabelTexts(TYPES.get)
-        texts.first_use = lambda: FirstUse(7, Lsn(9))
+        texts.use = lambda: Use(7, Lsn(9))
         writer = RecordWriter(record, "p", "d", binary, texts.columns_of(record.table))
         for n in range(INTERPRETED_ROWS + 2):
             label = b"label %d" % n
             ways(writer, tuple_data(b"1", Binary(label) if is_binary else label))[way]()
-            assert texts.take() == {record.table.relation_id: {ENUM: {label: FirstUse(7, Lsn(9))}}}
+            assert texts.take() == {record.table.relation_id: {ENUM: {label: frozenset({Use(7, Lsn(9))})}}}
 
 
 def test_each_text_is_told_once_until_the_table_is_forgotten() -> None:
@@ -225,22 +253,24 @@ def test_more_texts_than_are_kept_are_told_as_too_many(monkeypatch: pytest.Monke
 
 def test_few_values_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """I9: composites may be as many as rows."""
-    monkeypatch.setattr(label_texts, "VALUES_MAX", 3)
+    monkeypatch.setattr(label_finders, "VALUES_MAX", 3)
     texts = LabelTexts(WITH_ARRAY.get)
     (found,) = finders(texts, ENUMS, types=WITH_ARRAY)
     for n in range(10):
         found.find(b"{%d}" % n)
         assert len(found.known) <= 3
-    found.find(b"{%b}" % (b"x" * label_texts.VALUE_BYTES_MAX))
+    found.find(b"{%b}" % (b"x" * label_finders.VALUE_BYTES_MAX))
     assert len(found.known) <= 3
-    assert (ENUM, b"x" * label_texts.VALUE_BYTES_MAX) in told(texts)
+    assert (ENUM, b"x" * label_finders.VALUE_BYTES_MAX) in told(texts)
 
 
-@pytest.mark.parametrize("value", [b"", b"{", b'{"', b"(", b'("', b"()", b"{}", b"[", b"(,", b'(",'])
+@pytest.mark.parametrize("value", [b"", b"{", b'{"', b"(", b'("', b"()", b"{}", b"[", b"(,", b'(",', b"[a", b"{[a,b"])
 def test_what_is_malformed_is_left_to_who_encodes_it(value: bytes) -> None:
     pair = TypeFacts(FIRST_MADE + 1, "public", "pair", "c", fields=(("a", INT), ("b", ENUM)))
-    types = WITH_ARRAY | {pair.oid: pair}
-    for found in finders(LabelTexts(types.get), ENUMS, pair.oid, types=types):
+    span = TypeFacts(FIRST_MADE + 2, "public", "span", "r", element_type=ENUM)
+    spans = TypeFacts(FIRST_MADE + 3, "public", "spans", "m", element_type=span.oid)
+    types = WITH_ARRAY | {each.oid: each for each in (pair, span, spans)}
+    for found in finders(LabelTexts(types.get), ENUMS, pair.oid, span.oid, spans.oid, types=types):
         found.find(value)
 
 

@@ -17,6 +17,7 @@ from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import AddedColumn, TableFile, TableStorage
 from walbridge.producer.postgres.storage.table_files import added_columns
 from walbridge.producer.relations.tables import Tables
+from walbridge.schemas.pg_types import FIRST_USER_OID
 
 
 class AddedValues:
@@ -68,6 +69,8 @@ class AddedValues:
         if column.value is None:
             return True
         told = self._told(column.relation_id, column.attnum)
+        if told and column.type_oid >= FIRST_USER_OID:
+            return told == {column.value}  # a label, or an attribute, may have been renamed since
         return told if told is None else bool(told)
 
     def _is_told_below(self, root: int, number: int | None, column: AddedColumn, file: TableFile) -> bool | None:

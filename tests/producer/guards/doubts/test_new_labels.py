@@ -3,76 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
-from tests.producer.kept import CONNECTION
-from tests.producer.streaming_progress import STREAMING
-from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.encoding.label_texts import FirstUse, LabelTexts
-from walbridge.producer.guards.doubts import new_labels
+from tests.producer.guards.doubts.labelled_rows import BEFORE, ENUM, LATER, LOOK, NOW, OLD, SAD, TABLE, Session
+from walbridge.producer.encoding.label_texts import Use
 from walbridge.producer.guards.doubts.columns.altered_types import new_label_facts, prints_differently
-from walbridge.producer.guards.doubts.new_labels import NewLabels
-from walbridge.producer.guards.doubts.rewrites import as_text, from_text
-from walbridge.producer.postgres.facts import TableFile, TableStorage
-from walbridge.producer.postgres.storage.enum_labels import EnumLabel
-from walbridge.producer.relations.session_writers import SessionWriters
-from walbridge.schemas.control.table_progress import CURRENT, TableProgress
-from walbridge.schemas.pg_types import TypeFacts, column_type
+from walbridge.producer.postgres.facts import TableStorage
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.table_schema import Column, TableSchema
-
-TABLE, ENUM = 16_400, 600_001
-TYPES = {ENUM: TypeFacts(ENUM, "public", "mood", "e")}
-SAD, OLD = f"{ENUM}-sad", f"{ENUM}-by5"
-BEFORE = TableStorage((TableFile(TABLE, TABLE, 0, 2),), frozenset({SAD, OLD}))
-NOW = replace(BEFORE, labels=BEFORE.labels | {f"{ENUM}-late"})
-LOOK = Lsn(500)
-LATER = FirstUse(900, Lsn(400))
-"""Of a transaction that began behind the one that wrote the newest label, and committed before the look."""
-
-
-def label(name: str, xid: int) -> EnumLabel:
-    return EnumLabel(xid, 1000, f"{ENUM}-{name}", f"{ENUM}-by{xid}")
-
-
-class Session(NewLabels):
-    """Rows of one table; ``names``: what the catalogue says of its enum."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, storage: TableStorage = BEFORE) -> None:
-        table = TableProgress(TABLE, CURRENT, storage=as_text(storage))
-        self.tracker = ProgressTracker(replace(STREAMING, tables={TABLE: table}))
-        self.texts = LabelTexts(TYPES.get)
-        writers = cast(SessionWriters, SimpleNamespace(label_texts=self.texts))
-        super().__init__(CONNECTION, self.tracker, writers, lambda: LOOK)
-        self.names: dict[str, int] = {"sad": 5}
-        self.asked = 0
-
-        def enum_labels(*_: object) -> dict[int, dict[bytes, EnumLabel]]:
-            self.asked += 1
-            return {ENUM: {name.encode(): label(name, xid) for name, xid in self.names.items()}} if self.names else {}
-
-        monkeypatch.setattr(new_labels, "enum_labels", enum_labels)
-        column = Column("e", ENUM, "mood", -1, column_type(ENUM, -1, TYPES))
-        columns = self.texts.columns_of(TableSchema(TABLE, "public", "t", "d", (column,)))
-        assert columns is not None
-        assert columns[0] is not None
-        self.find = columns[0].find
-
-    def bring(self, text: str, use: FirstUse | None = LATER) -> bool:
-        """Whether a row with this label is explained."""
-        self.texts.first_use = lambda: use
-        self.find(text.encode())
-        return not self.look_up()
-
-    def see(self, now: TableStorage) -> set[int]:
-        return self.compare({TABLE: self.known}, {TABLE: now})
-
-    @property
-    def known(self) -> TableStorage:
-        return from_text(self.tracker.progress.tables[TABLE].storage or "")
 
 
 @pytest.fixture
@@ -112,46 +50,85 @@ def test_what_no_cut_told_is_asked_again_by_the_next_session(session: Session, m
 
 
 @pytest.mark.parametrize(
-    ("names", "use", "expected"),
+    ("names", "wrote_before", "use", "expected"),
     [
-        ({"late": 100}, LATER, True),
-        ({"late": 100}, FirstUse(90, Lsn(400)), True),
-        ({"late": 100, "later": 99}, LATER, True),
-        ({"late": 100, "later": 99}, FirstUse(90, Lsn(400)), False),
-        ({"late": 100, "later": 100}, LATER, False),
-        ({"late": 100, "later": 99}, None, False),
+        ({"late": 100}, {"late"}, LATER, True),
+        ({"late": 100}, {"late"}, Use(90, Lsn(400)), True),
+        ({"late": 100, "later": 99}, set(), LATER, True),
+        ({"late": 100, "later": 99}, {"late"}, LATER, False),
+        ({"late": 100, "later": 99}, set(), Use(90, Lsn(400)), False),
+        ({"late": 100, "later": 100}, {"late"}, LATER, False),
+        ({"late": 100, "later": 99}, set(), None, False),
     ],
     ids=[
         "no other label is new",
         "nor for who began before it",
         "by a transaction behind the label",
+        "whose writer may have begun before",
         "by one before it",
         "both written by one transaction",
         "by none",
     ],
 )
 def test_name_may_have_been_another_new_labels(
-    session: Session, names: dict[str, int], use: FirstUse | None, *, expected: bool
+    session: Session, names: dict[str, int], wrote_before: set[str], use: Use | None, *, expected: bool
 ) -> None:
     """I8: that label was called so, was renamed, and the name given to this one, before a look."""
     session.names |= names
+    session.wrote_before |= wrote_before
     assert session.bring("late", use) is expected
 
 
-@pytest.mark.parametrize(("commit_lsn", "expected"), [(LOOK, True), (LOOK - 1, False)])
-def test_name_that_a_look_found_is_that_labels_for_all_that_commits_behind_it(
-    session: Session, commit_lsn: int, *, expected: bool
+@pytest.mark.parametrize(("first_lsn", "expected"), [(LOOK, True), (LOOK - 1, False)])
+def test_name_that_a_look_found_is_that_labels_for_all_that_begin_behind_it(
+    session: Session, first_lsn: int, *, expected: bool
 ) -> None:
     session.names |= {"late": 100, "later": 100}
+    session.wrote_before |= {"late"}
     session.see(NOW)
-    assert session.bring("late", FirstUse(900, Lsn(commit_lsn))) is expected
+    assert session.bring("late", Use(900, Lsn(first_lsn))) is expected
 
 
-def test_name_that_a_look_found_is_certain_once_the_stream_has_passed_it(session: Session) -> None:
-    session.names |= {"late": 100, "later": 100}
-    session.see(NOW)
+def test_name_that_progress_remembers_may_have_been_another_labels_for_who_was_open_before(session: Session) -> None:
+    """I8: looks found both labels, each under the name in its time; the transaction used it before both."""
+    session.names |= {"later": 101, "late": 102}
+    both = replace(NOW, labels=NOW.labels | {f"{ENUM}-later", f"{ENUM}-by101", f"{ENUM}-by102"})
+    session.see(both)
     session.pass_to(LOOK)
-    assert session.bring("late", None)
+    session.become(both)
+    assert session.bring("late", Use(103, LOOK))
+    assert not session.bring("late", Use(90, Lsn(400)))
+
+
+def test_name_of_each_transaction_that_brought_it_is_looked_up(session: Session) -> None:
+    """I8: the one that brought it first is not the one that began first."""
+    session.names |= {"late": 100, "later": 99}
+    session.texts.use = lambda: LATER
+    session.find(b"late")
+    session.texts.begin_transaction(Lsn(300))
+    assert not session.bring("late", Use(90, Lsn(300)))
+
+
+def test_what_progress_remembers_at_the_start_was_so_before_what_the_session_brings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = replace(NOW, labels=NOW.labels | {f"{ENUM}-later"})
+    session = Session(monkeypatch, known)
+    session.names |= {"late": 100, "later": 100}
+    session.wrote_before |= {"late"}
+    session.see(known)
+    done = session.tracker.progress.done
+    assert session.bring("late", Use(90, done))
+    assert not session.bring("late", Use(900, Lsn(done - 1)))
+
+
+def test_label_that_was_renamed_and_got_its_name_back_has_had_it_since_the_last_look_alone(session: Session) -> None:
+    """I8: another one may have had it between."""
+    session.names |= {"late": 100, "later": 100}
+    session.wrote_before |= {"late"}
+    session.see(NOW)
+    session.names |= {"late": 102}
+    assert not session.bring("late", Use(900, LOOK))
 
 
 def test_what_a_look_found_is_remembered_once_the_stream_has_passed_it(session: Session) -> None:

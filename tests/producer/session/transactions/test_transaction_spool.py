@@ -77,6 +77,14 @@ def test_frames_have_the_header_of_a_streamed_message(spool: Spool) -> None:
     assert frame[XLOG_DATA_HEADER_BYTES:] == b"Ixyz"
 
 
+def test_transaction_stands_in_the_wal_where_its_first_change_does(spool: Spool) -> None:
+    """A Relation has no place there."""
+    spooled = spool.add()
+    for lsn in (0, 7, 0, 9):
+        spooled.append(1, b"Ixyz", lsn)
+    assert spooled.first_lsn == 7
+
+
 def test_small_transactions_never_touch_the_disk(spool: Spool, tmp_path: Path) -> None:
     spooled = spool.add()
     spooled.append(1, b"x" * 1000)
