@@ -53,6 +53,8 @@ class TablesToCopy:
         self._later.pop(relation_id, None)
         self._pauses_s.pop(relation_id, None)
         self._noticed.discard(relation_id)
+        # A list that was asked for before would bring it back.
+        self._listed.discard(relation_id)
 
     def take_list_due(self) -> bool:
         """Whether to list the publication now."""
@@ -87,4 +89,5 @@ class TablesToCopy:
     def put_off(self, relation_id: int, pause_s: float) -> None:
         """Try again later; the table may be another one by then."""
         self.published.pop(relation_id, None)
+        self._listed.discard(relation_id)
         self._later[relation_id] = time.monotonic() + pause_s

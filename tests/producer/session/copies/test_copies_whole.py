@@ -18,6 +18,7 @@ from tests.producer.copied_session import (
     copying,
     found,
     insert,
+    published,
     row,
     shown,
 )
@@ -136,6 +137,18 @@ def test_tables_without_a_key_are_copied_one_after_another() -> None:
         session.answer_whole(shown(), rows(2), whole(session))
         assert session.table(LATER).state == "current"
         assert session.told(LATER) == [("m", None, None), ("r", 2, "read"), ("m", None, None)]
+
+
+def test_table_that_is_copied_while_it_is_looked_up_is_not_copied_again() -> None:
+    """It was noticed twice; what a list tells that was asked for before its copy ended is old."""
+    with begun() as session:
+        session.answer(shown())
+        session.copies.notice(LATE)
+        assert session.pass_s(2) == TablesWanted()
+        session.answer_whole(rows(1), whole(session))
+        assert session.table().state == "current"
+        assert session.answer(TablesFound((published(),))) is None
+        assert session.copies.is_at_rest
 
 
 def test_rows_enter_while_others_are_still_read_and_progress_tells_how_many() -> None:
