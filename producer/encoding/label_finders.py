@@ -118,7 +118,7 @@ class LabelFinders:
                 finds = [self._text(oid) for _, oid in facts.fields]
                 return _in_composite(finds) if any(finds) else None
             case TypeFacts(kind="r" | "m" as kind, element_type=int(element)) if find := self._text(element):
-                return _in_range(find) if kind == "r" else _in_multirange(find)
+                return _in_each(find, range_bounds if kind == "r" else _RANGE.findall)
         return None
 
     def _binary_of(self, type_oid: int) -> Find | None:
@@ -133,7 +133,7 @@ class LabelFinders:
             case TypeFacts(kind="e"):
                 return self._enum(facts.oid)
             case TypeFacts(kind="a", element_type=int(element)):
-                return None if (find := self._binary_of(element)) is None else _in_binary_array(find)
+                return None if (find := self._binary_of(element)) is None else _in_each(find, _binary_elements)
             case TypeFacts(kind="c"):
                 has_labels = any(self._binary_of(oid) is not None for _, oid in facts.fields)
                 return _in_binary_composite(self._binary_of) if has_labels else None
@@ -177,25 +177,6 @@ def _in_composite(finds: Iterable[Find | None]) -> Find:
     return find_in_composite
 
 
-def _in_range(find: Find) -> Find:
-    """Its bounds are quoted as a composite's fields; an infinite one is left out, as a null is."""
-
-    def find_in_range(text: bytes) -> None:
-        for bound in composite_fields(b"(%b)" % text[1:-1]) if text != _EMPTY else ():
-            if bound is not None:
-                find(bound)
-
-    return find_in_range
-
-
-def _in_multirange(find: Find) -> Find:
-    def find_in_multirange(text: bytes) -> None:
-        for each in _RANGE.findall(text):
-            find(each)
-
-    return find_in_multirange
-
-
 def _in_each(find: Find, parts_of: Callable[[bytes], Iterable[bytes]]) -> Find:
     def find_in_each(data: bytes) -> None:
         for each in parts_of(data):
@@ -204,13 +185,8 @@ def _in_each(find: Find, parts_of: Callable[[bytes], Iterable[bytes]]) -> Find:
     return find_in_each
 
 
-def _in_binary_array(find: Find) -> Find:
-    def find_in_array(data: bytes) -> None:
-        for element in read_array(data).elements:
-            if element is not None:
-                find(element)
-
-    return find_in_array
+def _binary_elements(data: bytes) -> Iterator[bytes]:
+    return (element for element in read_array(data).elements if element is not None)
 
 
 def _in_binary_composite(find_of: Callable[[int], Find | None]) -> Find:
@@ -239,6 +215,13 @@ def array_elements(text: bytes) -> Iterator[bytes]:
             yield re.sub(rb"\\(.)", rb"\1", quoted, flags=re.DOTALL) if b"\\" in quoted else quoted
         elif bare != _NULL:
             yield bare
+
+
+def range_bounds(text: bytes) -> Iterator[bytes]:
+    """The finite bounds of a range, as Postgres prints it: quoted as a composite's fields, an infinite one left out as
+    a null is."""
+    fields = composite_fields(b"(%b)" % text[1:-1]) if text != _EMPTY else ()
+    return (bound for bound in fields if bound is not None)
 
 
 def composite_fields(text: bytes) -> Sequence[bytes | None]:
