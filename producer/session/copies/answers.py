@@ -72,8 +72,8 @@ class CopyAnswers:
         if isinstance(answer, Failed):
             self.put_off(whole.relation_id, answer.error)
             return
-        if isinstance(answer, ChunkShown) and self._reading.received is not None:
-            self._reading.received.look(answer.snapshot)
+        if isinstance(answer, ChunkShown):
+            self._reading.look(answer.snapshot)
         whole.take(answer)
 
     def _note_missing(self, relation_ids: Iterable[int]) -> None:
@@ -109,8 +109,7 @@ class CopyAnswers:
                 copied.close_chunks()
                 copied.is_altered = True
             case ChunkShown(snapshot):
-                if self._reading.received is not None:
-                    self._reading.received.look(snapshot)
+                self._reading.look(snapshot)
                 chunk.window.show(snapshot)
                 chunk.labels = answer.labels
             case ChunkRead():

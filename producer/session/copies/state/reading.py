@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from walbridge.producer.copying.table_record import state_of
-from walbridge.producer.copying.visibility import ReceivedTransactions
+from walbridge.producer.copying.visibility import ReceivedTransactions, Snapshot
 from walbridge.producer.postgres.copy_beside.copy_protocol import TableFound, Wanted
 from walbridge.producer.postgres.copy_beside.copy_reader import CopyReader
 from walbridge.producer.session.copies.state.copied_table import CopiedTable
@@ -85,6 +85,11 @@ class CopyReading:
         """Its answer is due from here on."""
         self.asked, self.asked_s = relation_id, time.monotonic()
         self.reader.ask(wanted)
+
+    def look(self, snapshot: Snapshot) -> None:
+        """Rows are read with this snapshot."""
+        if self.received is not None:
+            self.received.look(snapshot)
 
     @property
     def throttled_s(self) -> float:
