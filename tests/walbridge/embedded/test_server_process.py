@@ -45,10 +45,10 @@ def owner_of_a_server(kind: str, log: Path) -> tuple[subprocess.Popen[str], int]
         return owner, int(owner.stdout.readline())
 
 
-def wait_for_end(owner: subprocess.Popen[str]) -> None:
+def wait_for_end(owner: subprocess.Popen[str], timeout_s: float) -> None:
     """It is killed where it does not end, and then the kernel says which signals it ignored."""
     try:
-        owner.wait(60)
+        owner.wait(timeout_s)
     except subprocess.TimeoutExpired:
         status = Path(f"/proc/{owner.pid}/status").read_text()
         owner.kill()
@@ -64,7 +64,7 @@ def children_of(pid: int) -> list[int]:
 def test_server_ends_with_its_owner_however_that_ends(number: signal.Signals, tmp_path: Path) -> None:
     owner, server = owner_of_a_server("sleep", tmp_path / "log")
     owner.send_signal(number)
-    wait_for_end(owner)
+    wait_for_end(owner, 30)
 
     wait_until(lambda: is_gone(server), "the server to end")
 
@@ -76,7 +76,7 @@ def test_postgres_and_its_children_end_with_their_owner(number: signal.Signals, 
     family = [server, *children_of(server)]
     assert len(family) > 3
     owner.send_signal(number)
-    wait_for_end(owner)
+    wait_for_end(owner, 60)
 
     wait_until(lambda: all(map(is_gone, family)), "Postgres to end")
 
