@@ -150,6 +150,10 @@ def _group(item: pytest.Item, fixtures: set[str]) -> str:
     return item.nodeid.partition("::")[0]
 
 
+def pytest_unconfigure(config: pytest.Config) -> None:
+    gc.unfreeze()  # what nobody frees at the end leaks, in the words of DuckDB's bindings, which fill a page with it
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
     gc.enable()
