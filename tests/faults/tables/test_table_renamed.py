@@ -14,7 +14,6 @@ from tests.source_rows import comparable, source_rows
 from tests.topic_reader import Topics
 from tests.wait import wait_until
 from walbridge.schemas.control.cut import Cut
-from walbridge.schemas.control.metadata_record import RelationRecord
 
 pytestmark = pytest.mark.fault
 
@@ -39,25 +38,30 @@ def check_equal(producer: ProducerUnderTest) -> dict[str, str]:
     return found
 
 
-def renamed_in(topics: Topics, name: str) -> Callable[[Cut], bool]:
-    """Whether a cut has the barrier of a version of this name."""
+def renamed_in(topics: Topics, relation_id: int, name: str) -> Callable[[Cut], bool]:
+    """Whether a cut has the barrier of a version of this table under this name."""
     versions = {
-        (record.schema_id, record.table.relation_id)
+        record.schema_id
         for record in topics.relations()
-        if isinstance(record, RelationRecord) and record.table.qualified_name == name
+        if (record.table.relation_id, record.table.qualified_name) == (relation_id, name)
     }
     return lambda cut: any(
-        (str(barrier.schema_id), table.relation_id) in versions
+        str(barrier.schema_id) in versions
         for table in cut.tables
         for barrier in table.barriers
-        if barrier.kind == "shape"
+        if table.relation_id == relation_id and barrier.kind == "shape"
     )
 
 
 def wait_until_named(producer: ProducerUnderTest, name: str) -> None:
-    """A cut says that a table has this name."""
+    """A cut says that the table which has this name now has it; another may have had it before."""
+    relation_id = producer.database.value("SELECT %s::regclass::oid::int", (name,))
+
+    def is_known() -> bool:
+        return any(map(renamed_in(topics, relation_id, name), topics.cuts()))
+
     with producer.topics() as topics:
-        wait_until(lambda: any(map(renamed_in(topics, name), topics.cuts())), f"a cut that knows {name}")
+        wait_until(is_known, f"a cut that knows {name}")
 
 
 @pytest.mark.parametrize("while_running", [in_soak(True), False])
