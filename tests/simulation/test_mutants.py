@@ -112,5 +112,6 @@ def test_mistake_in_the_core_is_found(mutant: Mutant) -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
 def test_same_function_recompiled_without_the_mistake_passes(mutant: Mutant) -> None:
+    """In the seed that finds the mistake first, where one is named."""
     with made(replace(mutant, mistake=mutant.text)):
-        assert [run_seed(seed).violation for seed in range(10)] == [None] * 10
+        assert [run_seed(seed).violation for seed in (mutant.seed, 1, 2)] == [None] * 3
