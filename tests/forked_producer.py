@@ -30,7 +30,7 @@ MESSAGE_BYTES = 2**20
 PACES = {
     ("guards.look_pace", "INTERVAL_S"): 3.0,
     ("guards.topic_watch", "INTERVAL_S"): 2.0,
-    ("kafka.table_requests", "LOOK_S"): 0.3,
+    ("kafka.table_requests", "LOOK_S"): 1.0,
     ("session.copies.state.tables_to_copy", "AGAIN_S"): 0.2,
     ("session.copies.state.tables_to_copy", "_REFUSED_AGAIN_S"): 1.0,
 }
