@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fix_pipeline import PipelineUnderTest
-from walbridge.spark_consumer.read import tables_at
+from walbridge.lake import tables_at
 
 
 @pytest.mark.soak
@@ -49,6 +49,7 @@ def test_a_transaction_larger_than_a_plan_is_published_whole(pipeline: PipelineU
     pipeline.check_equal()
     final = len(pipeline.contents("t"))
     counts = [
-        tables_at(pipeline.spark, str(pipeline.lake), cut.end_lsn)["public.t"].count() for cut in pipeline.published()
+        tables_at(str(pipeline.lake), cut.end_lsn)["public.t"].reader().read_all().num_rows
+        for cut in pipeline.published()
     ]
     assert set(counts) == {1, final}

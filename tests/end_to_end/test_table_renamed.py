@@ -7,13 +7,13 @@ import pytest
 from tests.faults.tables.test_table_renamed import wait_until_named
 from tests.fix_pipeline import PipelineUnderTest
 from tests.in_soak import in_soak
-from walbridge.spark_consumer.read import tables_at
+from walbridge.lake import tables_at
 
 
 def read(pipeline: PipelineUnderTest, lsn: int | None = None) -> dict[str, list[int]]:
-    """Ids by ``schema.table``, as readers get them."""
-    found = tables_at(pipeline.spark, str(pipeline.lake), lsn)
-    return {name: sorted(row["id"] for row in frame.collect()) for name, frame in found.items()}
+    """Ids by ``schema.table``, as readers get them: names and versions are not Spark's to find."""
+    found = tables_at(str(pipeline.lake), lsn)
+    return {name: sorted(table.reader().read_all()["id"].to_pylist()) for name, table in found.items()}
 
 
 def folders(pipeline: PipelineUnderTest) -> dict[str, str]:

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from tests.contract_writer import ColumnSpec, Event
+from walbridge.lake import published, tables_at
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.spark_consumer.plan.manifest_row import CutRow
-from walbridge.spark_consumer.read import published, tables_at
 
 ACCOUNT = [ColumnSpec("id", "int4", is_key=True), ColumnSpec("balance", "int4")]
 HISTORY = [ColumnSpec("id", "int4"), ColumnSpec("delta", "int4")]
@@ -19,9 +17,10 @@ Run = Callable[[], None]
 Rows = list[tuple[Any, ...]]
 
 
-def rows(spark: SparkSession, lake: Path, name: str, lsn: int | None = None) -> Rows:
-    table = tables_at(spark, str(lake), lsn)[f"public.{name}"]
-    return sorted(tuple(row) for row in table.drop("_walbridge").collect())
+def rows(lake: Path, name: str, lsn: int | None = None) -> Rows:
+    """Read without Spark, which takes a second for it; ``test_read.py`` has it read such tables."""
+    table = tables_at(str(lake), lsn)[f"public.{name}"].reader().read_all()
+    return sorted(tuple(row.values()) for row in table.drop_columns("_walbridge").to_pylist())
 
 
 def newest(lake: Path) -> CutRow:

@@ -67,7 +67,7 @@ def test_a_table_is_copied_while_the_others_are_published(
     run()
     assert states(lake) == {"history": "current", "items": "copying"}
     assert set(tables_at(spark, str(lake))) == {"public.history"}
-    assert rows(spark, lake, "history") == [(5, 1)]
+    assert rows(lake, "history") == [(5, 1)]
     with pytest.raises(OperatorError, match=r"public.items is being copied"):
         tables_at(spark, str(lake), tables=["public.items"])
 
@@ -88,13 +88,13 @@ def test_a_table_is_copied_while_the_others_are_published(
     writer.send([Event(items, "u", 0x2500, 0, after={"id": 5, "n": 51}, unchanged=["body"])])
     run()
     assert states(lake) == {"history": "current", "items": "current"}
-    assert rows(spark, lake, "items") == [(1, "one", 10), (2, "two", 2), (3, "six", 6), (5, "five", 51)]
+    assert rows(lake, "items") == [(1, "one", 10), (2, "two", 2), (3, "six", 6), (5, "five", 51)]
 
 
 @pytest.mark.soak
 @pytest.mark.usefixtures("by_spark")
 def test_a_table_that_is_copied_again_is_fed_until_its_copy_takes_its_place(
-    spark: SparkSession, writer: ContractWriter, items: RelationRecord, run: Run, lake: Path
+    writer: ContractWriter, items: RelationRecord, run: Run, lake: Path
 ) -> None:
     """I8: what the copy did not name is gone with it."""
     writer.copy([(items, [item(1, "one", 1), item(2, "never there", 2)])])
@@ -104,15 +104,15 @@ def test_a_table_that_is_copied_again_is_fed_until_its_copy_takes_its_place(
     writer.send([Event(items, "c", 0x2210, 0, after=item(9, "nine", 9))])
     run()
     assert states(lake) == {"items": "current"}
-    assert rows(spark, lake, "items") == [(1, "one", 11), (2, "never there", 2), (9, "nine", 9)]
+    assert rows(lake, "items") == [(1, "one", 11), (2, "never there", 2), (9, "nine", 9)]
 
     end(writer, items, 0x2300)
     run()
-    assert rows(spark, lake, "items") == [(1, "really one", 11), (9, "nine", 9)]
+    assert rows(lake, "items") == [(1, "really one", 11), (9, "nine", 9)]
 
 
 def test_a_table_without_a_key_is_not_current_until_its_copy_takes_its_place(
-    spark: SparkSession, writer: ContractWriter, bag: RelationRecord, run: Run, lake: Path
+    writer: ContractWriter, bag: RelationRecord, run: Run, lake: Path
 ) -> None:
     """I8: its changes wait until its rows are read. Equal rows are as many as they were."""
     writer.copy([(bag, [{"n": 1}])])
@@ -128,4 +128,4 @@ def test_a_table_without_a_key_is_not_current_until_its_copy_takes_its_place(
     writer.send([Event(bag, "u", 0x2210, 0, before={"n": 3}, before_image="full", after={"n": 4})])
     run()
     assert states(lake) == {"bag": "current"}
-    assert rows(spark, lake, "bag") == [(2,), (4,)]
+    assert rows(lake, "bag") == [(2,), (4,)]

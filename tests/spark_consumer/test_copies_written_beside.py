@@ -124,13 +124,13 @@ def test_other_tables_are_published_while_a_copy_is_written(
         writer.send(changes(history, items))
         wait_until(lambda: newest(lake).end_lsn >= writer.end_lsn, "the others to be published")
         assert {entry.name: entry.state for entry in newest(lake).tables} == {"history": "current", "items": "copying"}
-        assert rows(spark, lake, "history") == [(1, 1)]
+        assert rows(lake, "history") == [(1, 1)]
 
         goes_on.set()
         wait_until(
             lambda: {entry.state for entry in newest(lake).tables} == {"current"}, "the copy to be written", WRITTEN_S
         )
-    assert rows(spark, lake, "items") == [(n, f"b{n}") for n in range(30) if n != 4]
+    assert rows(lake, "items") == [(n, f"b{n}") for n in range(30) if n != 4]
 
 
 @pytest.mark.parametrize("applier", ["local", "spark"])
@@ -156,8 +156,8 @@ def test_a_table_is_fed_and_published_with_all_others_while_a_copy_of_it_is_writ
         assert reading.wait(WAIT_S)
         writer.send(changes(history, items))
         wait_until(lambda: newest(lake).end_lsn >= writer.end_lsn, "both tables to be published")
-        assert rows(spark, lake, "history") == [(1, 1)]
-        assert rows(spark, lake, "items") == [(n, f"b{n}") for n in range(30) if n != 4]
+        assert rows(lake, "history") == [(1, 1)]
+        assert rows(lake, "items") == [(n, f"b{n}") for n in range(30) if n != 4]
 
         goes_on.set()
         wait_until(
@@ -165,6 +165,6 @@ def test_a_table_is_fed_and_published_with_all_others_while_a_copy_of_it_is_writ
         )
         writer.send([Event(items, "d", 0x9000, 0, before={"id": 5}, before_image="key")])
         wait_until(lambda: newest(lake).end_lsn >= writer.end_lsn, "the change to be published")
-    assert rows(spark, lake, "items") == [(n, f"b{n} again") for n in range(30) if n not in (4, 5)]
+    assert rows(lake, "items") == [(n, f"b{n} again") for n in range(30) if n not in (4, 5)]
     assert {entry.path for entry in newest(lake).tables} == {"public/history", "public/items"}
     assert not list((lake / ended_copies.ASIDE).glob("*"))

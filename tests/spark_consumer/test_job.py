@@ -26,7 +26,7 @@ def kinds(lake: Path, pipeline: str) -> list[str]:
 
 
 def test_copy_and_changes_are_published_at_the_lsn_of_their_cut(
-    spark: SparkSession, writer: ContractWriter, accounts: RelationRecord, run: Run, lake: Path
+    writer: ContractWriter, accounts: RelationRecord, run: Run, lake: Path
 ) -> None:
     """I8."""
     writer.copy([(accounts, [{"id": n, "balance": 0} for n in range(4)])])
@@ -39,13 +39,13 @@ def test_copy_and_changes_are_published_at_the_lsn_of_their_cut(
     )
     run()
 
-    assert rows(spark, lake, "accounts") == [(0, 0), (1, 10), (3, 0), (9, 90)]
+    assert rows(lake, "accounts") == [(0, 0), (1, 10), (3, 0), (9, 90)]
     assert newest(lake).end_lsn == last.end_lsn
 
 
 @pytest.mark.soak
 def test_a_transaction_over_two_tables_is_seen_whole_at_every_published_cut(
-    spark: SparkSession, writer: ContractWriter, accounts: RelationRecord, history: RelationRecord, run: Run, lake: Path
+    writer: ContractWriter, accounts: RelationRecord, history: RelationRecord, run: Run, lake: Path
 ) -> None:
     """I8."""
     writer.copy([(accounts, [{"id": 1, "balance": 0}]), (history, [])])
@@ -54,13 +54,13 @@ def test_a_transaction_over_two_tables_is_seen_whole_at_every_published_cut(
         run()
 
     for row in published(str(lake)):
-        ((_, balance),) = rows(spark, lake, "accounts", row.end_lsn)
-        assert rows(spark, lake, "history", row.end_lsn) == [(1, n) for n in range(1, balance + 1)]
+        ((_, balance),) = rows(lake, "accounts", row.end_lsn)
+        assert rows(lake, "history", row.end_lsn) == [(1, n) for n in range(1, balance + 1)]
 
 
 @pytest.mark.soak
 def test_a_copy_over_several_plans_is_published_when_it_is_complete(
-    spark: SparkSession, writer: ContractWriter, history: RelationRecord, run: Run, lake: Path
+    writer: ContractWriter, history: RelationRecord, run: Run, lake: Path
 ) -> None:
     lsn = writer.epoch.consistent_point
     begin, end = copy_barriers(history, lsn)
@@ -71,7 +71,7 @@ def test_a_copy_over_several_plans_is_published_when_it_is_complete(
 
     writer.send(copied[150:], barriers=[end], end_lsn=lsn)
     run()
-    assert len(rows(spark, lake, "history")) == 300
+    assert len(rows(lake, "history")) == 300
 
 
 @pytest.mark.soak
@@ -104,7 +104,7 @@ def test_a_table_that_left_the_publication_is_stale_and_the_others_are_published
         tuple(row)[:2] for row in tables_at(spark, str(lake), tables=["public.accounts"])["public.accounts"].collect()
     ] == [(1, 2)]
     with pytest.raises(OperatorError, match=r"table public.history is stale"):
-        rows(spark, lake, "history")
+        rows(lake, "history")
 
 
 def test_trouble_that_is_found_inside_of_a_split_transaction_has_a_copy_asked_for(
@@ -133,7 +133,7 @@ def test_trouble_that_is_found_inside_of_a_split_transaction_has_a_copy_asked_fo
 
 @pytest.mark.soak
 def test_rows_beyond_one_plan_are_applied_in_several(
-    spark: SparkSession, writer: ContractWriter, history: RelationRecord, run: Run, lake: Path
+    writer: ContractWriter, history: RelationRecord, run: Run, lake: Path
 ) -> None:
     """I9."""
     writer.copy([(history, [])])
@@ -144,4 +144,4 @@ def test_rows_beyond_one_plan_are_applied_in_several(
 
     spans = [(row.from_cut, row.to_cut) for row in published(str(lake))]
     assert len(spans) >= 4
-    assert len(rows(spark, lake, "history")) == 300
+    assert len(rows(lake, "history")) == 300

@@ -9,7 +9,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.contract_writer import ContractWriter, Event
 from tests.spark_consumer.accounts import Run, newest, rows
@@ -18,7 +17,7 @@ from walbridge.schemas.control.metadata_record import RelationRecord
 
 @pytest.mark.soak
 def test_a_rewound_checkpoint_changes_nothing(
-    spark: SparkSession, writer: ContractWriter, history: RelationRecord, run: Run, lake: Path, tmp_path: Path
+    writer: ContractWriter, history: RelationRecord, run: Run, lake: Path, tmp_path: Path
 ) -> None:
     """I5."""
     writer.copy([(history, [{"id": 1, "delta": 1}])])
@@ -32,11 +31,11 @@ def test_a_rewound_checkpoint_changes_nothing(
     run()
 
     assert newest(lake) == before
-    assert rows(spark, lake, "history") == [(1, 1), (2, 2)]
+    assert rows(lake, "history") == [(1, 1), (2, 2)]
 
 
 def test_a_checkpoint_ahead_of_the_lake_hides_no_cut(
-    spark: SparkSession, writer: ContractWriter, history: RelationRecord, run: Run, lake: Path, tmp_path: Path
+    writer: ContractWriter, history: RelationRecord, run: Run, lake: Path, tmp_path: Path
 ) -> None:
     """I7: what has been applied is told by the lake alone."""
     writer.copy([(history, [{"id": 1, "delta": 1}])])
@@ -46,4 +45,4 @@ def test_a_checkpoint_ahead_of_the_lake_hides_no_cut(
     shutil.copytree(tmp_path / "ahead", lake / "_checkpoint")
     run()
 
-    assert rows(spark, lake, "history") == [(1, 1)]
+    assert rows(lake, "history") == [(1, 1)]

@@ -60,7 +60,6 @@ def expire_cuts(kafka: KafkaBroker, pipeline: str) -> None:
 
 
 def test_cuts_that_expired_after_they_were_applied_are_not_missed(
-    spark: SparkSession,
     kafka: KafkaBroker,
     writer: ContractWriter,
     history: RelationRecord,
@@ -76,7 +75,7 @@ def test_cuts_that_expired_after_they_were_applied_are_not_missed(
     writer.send([Event(history, "c", 0x2000, 0, after={"id": 2, "delta": 2})])
     run()
 
-    assert rows(spark, lake, "history") == [(1, 1), (2, 2)]
+    assert rows(lake, "history") == [(1, 1), (2, 2)]
 
 
 def test_cuts_that_expired_before_they_were_applied_stop_the_job(
@@ -151,4 +150,4 @@ def test_a_table_without_a_key_that_loses_a_row_it_does_not_hold_is_stale_until_
     marker, end = copy_end(bag, 0x3000)
     writer.send([marker], barriers=[end])
     run()
-    assert rows(spark, lake, "bag") == [(1,), (3,)]
+    assert rows(lake, "bag") == [(1,), (3,)]
