@@ -34,12 +34,18 @@ _NO_SUCH_NAME = "42704"
 """In a stream, of a publication: until Postgres 17 its name is looked up as of the change, whatever it is now."""
 _PUBLICATIONS = "see that each publication is there under its name, renamed back or made again"
 _MISSING = "start again: the start says what is missing from the publication or the database"
+_DAMAGED = (
+    "the server's files are damaged: pg_amcheck says where; REINDEX mends an index, a backup the rows; until then the "
+    "table may be taken out of the publication"
+)
 _BY_CODE = {
     _NO_SUCH_NAME: _MISSING,
     "42P01": _MISSING,
     "42703": _MISSING,
     "53400": "raise the limit that Postgres names; if it is max_replication_slots, raise that or drop one that nobody "
     "needs: walbridge check counts them",
+    "XX001": _DAMAGED,
+    "XX002": _DAMAGED,
 }
 """Where the remedy of the class would be wrong."""
 _INTERNAL = "XX000"

@@ -141,7 +141,7 @@ class CopyAnswers:
         elif self._is_published(relation_id):
             self._stay_current(relation_id, why, refusal)
         elif refusal is None and known is not None and known.state == STALE:
-            log.warning("copy of a table waits", relation_id=relation_id, reason=why)  # it stays stale for what it was
+            self._log_wait(relation_id, why)  # it stays stale for what it was
         elif table is not None:
             self._stay_stale(table, why, refusal)
 
@@ -149,8 +149,7 @@ class CopyAnswers:
         """Pause a copy that has begun. Until it goes on, the table's record says what a person has to mend."""
         copied.wait(pause_s)
         relation_id, tracker = copied.state.relation_id, self._out.tracker
-        remedy = refusal.remedy if refusal else None
-        log.warning("copy of a table waits", relation_id=relation_id, reason=why, remedy=remedy)
+        self._log_wait(relation_id, why, refusal)
         known = tracker.progress.tables[relation_id]
         if refusal is not None and known.state == COPYING and known.why != why:
             copied.state = replace(copied.state, why=why)
@@ -163,11 +162,16 @@ class CopyAnswers:
     def _stay_current(self, relation_id: int, why: str, refusal: OperatorError | None) -> None:
         """A followed table cannot be copied again: it stays current, since what it has is right."""
         if refusal is None:
-            log.warning("copy of a table waits", relation_id=relation_id, reason=why)
+            self._log_wait(relation_id, why)
             return
         self._reading.requested.refuse(relation_id, why)
         self._reading.to_copy.forget(relation_id)
         log.warning("table is not copied again", relation_id=relation_id, reason=why, remedy=refusal.remedy)
+
+    def _log_wait(self, relation_id: int, why: str, refusal: OperatorError | None = None) -> None:
+        known = self._out.tracker.progress.tables.get(relation_id)
+        remedy = {"remedy": refusal.remedy} if refusal else {}
+        log.warning("copy of a table waits", table=known and known.name, relation_id=relation_id, reason=why, **remedy)
 
     def _stay_stale(self, published: PublishedTable, why: str, refusal: OperatorError | None) -> None:
         relation_id = published.relation_id
@@ -188,8 +192,8 @@ class CopyAnswers:
         self._changes.leave_out(relation_id)
         if state == QUARANTINED:
             self._reading.forget(relation_id)
-        remedy = refusal.remedy if refusal else None
-        log.warning("table is not published: it cannot be copied now", table=name, reason=why, remedy=remedy)
+        remedy = {"remedy": refusal.remedy} if refusal else {}
+        log.warning("table is not published: it cannot be copied now", table=name, reason=why, **remedy)
 
     def read_void_chunks_again(self) -> None:
         """Read void chunks and those after them again, or begin the copy again."""

@@ -50,6 +50,8 @@ def test_server_error_is_sorted_and_told_without_a_row(sqlstate: str, kind: type
         ("53400", "drop one that nobody needs"),
         ("22012", "mend the filter or the row"),
         ("54000", "take that row out"),
+        ("XX001", "pg_amcheck says where"),
+        ("XX002", "REINDEX mends an index"),
     ],
 )
 def test_remedy_is_that_of_the_very_error_and_not_of_its_class(sqlstate: str, remedy: str) -> None:
