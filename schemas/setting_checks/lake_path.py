@@ -32,8 +32,10 @@ def read_alike(path: str) -> str:
     """A path as it is set, if it is not misread.
 
     Raises:
-        ValueError: it names the characters.
+        ValueError: it names the characters; or it begins with a '~', of which only a shell makes a home folder.
     """
+    if path.startswith("~"):
+        raise ValueError("nobody puts a home folder in place of its '~': write the folder out")
     if misread := _misread(path):
         raise ValueError(f"it {misread}: {_WITHOUT}")
     return path

@@ -80,6 +80,7 @@ def test_file_named_by_the_variable_is_read(monkeypatch: pytest.MonkeyPatch) -> 
         ("[postgres]\nbinary = 'sometimes'", "postgres.binary: it is true or false"),
         ("[metrics]\njob_port = 'some'", "metrics.job_port: it is a whole number"),
         ("[lake]\nall_cuts_hours = 25", "all_cuts_hours (25) is longer than minute_cuts_hours (24): set both"),
+        ("[lake]\npath = '~/lake'", "lake.path: nobody puts a home folder in place of its '~'"),
     ],
 )
 def test_mistaken_setting_is_refused_by_its_name(text: str, named: str) -> None:
