@@ -11,6 +11,7 @@ import structlog
 
 from walbridge.producer.copying.next_epoch import begins_again
 from walbridge.producer.guards.baseline import followed_names
+from walbridge.producer.guards.same_past import can_be_asked, refuse_other_past
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.start import refuse_bad_start, refuse_moved_slot, seen_timeline
 from walbridge.producer.kafka.control_topics import read_progress
@@ -21,7 +22,7 @@ from walbridge.producer.named_publications import settings_of_session
 from walbridge.producer.pgoutput.options import with_publication
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.copy_beside.copy_reader import CopyReader
-from walbridge.producer.postgres.facts import ServerIdentity
+from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.publications.ddl_publication import ddl_publication
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.postgres.requirements import stream_options
@@ -77,19 +78,15 @@ def follow_once(
         _keep_at_standbys(source, progress.slot)
     parts.tables.forget_session(connection)
     told = _ddl_publication_of_session(connection, parts, progress)
+    asked = options if told is None else options | {DDL_OPTION: str(told)}
+    _refuse_other_past(settings, source, connection, parts, found, asked, waits)
     parts.tables.versions.read()
     spool.clear()
     watch = _opened_watch(settings, connection, parts)
     # The watch compares what was asked for before.
-    parts.out.tracker.remember_stream_options(options if told is None else options | {DDL_OPTION: str(told)})
-    postgres = settings.postgres
-    with (
-        ReplicationStream(
-            source.walsender(), progress.slot, postgres.status_interval_ms, postgres.silence_timeout_ms
-        ) as stream,
-        _noting_crash(source, stream, parts),
-    ):
-        stream.start(progress.floor, options if told is None else with_publication(options, DDL_PUBLICATION))
+    parts.out.tracker.remember_stream_options(asked)
+    with _stream(settings, source) as stream, _noting_crash(source, stream, parts):
+        stream.start(progress.floor, _sent(asked))
         refuse_moved_slot(progress, slot.inspect(connection, progress.slot), options)
         telling = {} if told is None else {"ddl_publication": DDL_PUBLICATION}
         log.info("streaming", floor=format_lsn(progress.floor), done=format_lsn(progress.done), **telling)
@@ -105,6 +102,37 @@ def follow_once(
             if watch.drops_before_stream:
                 of_session.cuts.drop_unasked()
             Session(of_session).run(lambda: _should_stop(source, waits))
+
+
+def _stream(settings: Settings, source: Source) -> ReplicationStream:
+    postgres = settings.postgres
+    return ReplicationStream(
+        source.walsender(), postgres.slot, postgres.status_interval_ms, postgres.silence_timeout_ms
+    )
+
+
+def _sent(asked: dict[str, str]) -> dict[str, str]:
+    """The options of START_REPLICATION."""
+    return with_publication(asked, DDL_PUBLICATION) if DDL_OPTION in asked else asked
+
+
+def _refuse_other_past(
+    settings: Settings,
+    source: Source,
+    connection: SqlConnection,
+    parts: Parts,
+    found: SlotState | None,
+    asked: dict[str, str],
+    waits: Waits,
+) -> None:
+    """Ask the server for the transaction that was published last, in a stream of its own: what that one tells of
+    tables is older than what progress holds."""
+    progress = parts.out.tracker.progress
+    if found is None or not can_be_asked(progress, found, asked):
+        return
+    with _stream(settings, source) as stream, _noting_crash(source, stream, parts), _noting_lost(parts):
+        refuse_other_past(stream, progress, found, _sent(asked), waits.check)
+    slot.wait_until_free(connection, progress.slot, waits.check)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from walbridge.schemas.control.progress_record import (
     Progress,
     Split,
     encode_progress,
+    last_commit_option,
 )
 from walbridge.schemas.control.table_progress import (
     CURRENT,
@@ -131,11 +132,18 @@ class ProgressTracker:
             split=split,
             # The same object where nothing changed: by that ``records`` knows that no table's record is due.
             tables={**self.progress.tables, **batch.dropped} if batch.dropped else self.progress.tables,
+            options=self._options(batch) if complete else self.progress.options,
             last_message_lsn=batch.last_message_lsn or self.progress.last_message_lsn,
             written_at_us=now_us,
             format_version=FORMAT_VERSION,
         )
         return progress, self._cut(batch, progress, ranges, metadata_end_offset, Lsn(end_lsn), complete)
+
+    def _options(self, batch: Batch) -> dict[str, str]:
+        """With the batch's last transaction, if it has one."""
+        if batch.commit_lsn is None or batch.commit_time_us is None:
+            return self.progress.options
+        return self.progress.options | last_commit_option(batch.commit_lsn, batch.commit_time_us)
 
     def _floor(self, end_lsn: int) -> Lsn:
         """The new floor. It never decreases: the server silently moves a START_REPLICATION before it forward."""

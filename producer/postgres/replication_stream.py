@@ -57,8 +57,11 @@ class ReplicationStream:
     def __exit__(self, *exception: Any) -> None:
         self._pgconn.finish()
 
-    def start(self, start_lsn: Lsn, options: dict[str, str]) -> None:
+    def start(self, start_lsn: Lsn, options: dict[str, str], confirmed: Lsn | None = None) -> None:
         """Begin to stream at ``start_lsn``. Options of our own (``walbridge.``) are not sent to the server.
+
+        Args:
+            confirmed: what the server is told until ``confirm`` is called; not given: ``start_lsn``.
 
         Raises:
             OperatorError: the slot is lost or an option is refused.
@@ -80,7 +83,7 @@ class ReplicationStream:
             raise OperatorError(f"START_REPLICATION on slot {self._slot} was not accepted", "see the server's log")
         self._pgconn.nonblocking = 1
         self._heard_s = time.monotonic()
-        self.confirmed = start_lsn
+        self.confirmed = start_lsn if confirmed is None else confirmed
 
     def note_received(self, lsn: Lsn) -> None:
         """The server has reported that it is as far as this."""

@@ -45,6 +45,8 @@ PARTITIONS_OPTION = OWN_OPTIONS + "partitions"
 """``[topics] partitions``, as topics of tables with a key were last made or compared."""
 COMPACTED_OPTION = OWN_OPTIONS + "compacted"
 """Topics that Kafka compacts, parted by blanks."""
+_LAST_COMMIT_OPTION = OWN_OPTIONS + "last_commit"
+"""LSN and time of the newest commit record whose transaction is published whole (``last_commit``)."""
 _TABLES_OPTION = OWN_OPTIONS + "tables"
 """The number of table records that go with this record. Only in the written form: ``Progress.tables`` has the
 tables."""
@@ -261,6 +263,17 @@ def read_back(slot: str, newest_first: Iterable[tuple[bytes | None, bytes | None
 def lost_option(wal_end: Lsn, what: str, *, is_crash: bool = False) -> dict[str, str]:
     """What progress carries of a stream that ended for good at a change before ``wal_end``."""
     return {LOST_OPTION: f"{wal_end} {what}", _CRASHES_OPTION: _YES if is_crash else _NO}
+
+
+def last_commit_option(lsn: Lsn, time_us: int) -> dict[str, str]:
+    """What progress carries of the newest transaction that is published whole."""
+    return {_LAST_COMMIT_OPTION: f"{lsn} {time_us}"}
+
+
+def last_commit(progress: Progress) -> tuple[Lsn, int] | None:
+    """LSN and time of that transaction's commit record; None where nothing was published yet, or by earlier code."""
+    lsn, _, time_us = progress.options.get(_LAST_COMMIT_OPTION, "").partition(" ")
+    return (Lsn(int(lsn)), int(time_us)) if lsn else None
 
 
 def why_lost(progress: Progress) -> str | None:

@@ -156,6 +156,10 @@ FOLLOWED: dict[str, str] = {
         "tests/integration/test_publication_state.py::"
         "test_tree_of_several_publications_is_refused_where_their_order_would_decide_under_which_name_it_comes"
     ),
+    "producer/guards/same_past.py:refuse_other_past": (
+        "tests/faults/copies/test_copy_all.py::"
+        "test_server_that_was_restored_and_has_outgrown_what_was_published_is_refused_and_followed_anew"
+    ),
     "producer/guards/start.py:_refuse_bad_slot": GUARDS,
     "producer/guards/start.py:_refuse_gap": GUARDS,
     "producer/guards/start.py:_refuse_other_server": (

@@ -175,7 +175,8 @@ class Walsender:
         self._low = start if self._world.chance(0.7) else max(start - 64, int(CONSISTENT_POINT))
         dice = Random(f"{start} {self._world.step_count}")
         server = self._server
-        self._early = Early(history, self._announced, start, dice, server.stream_share, two_phase=server.two_phase)
+        stream_share = server.stream_share if b"streaming" in command else 0.0
+        self._early = Early(history, self._announced, start, dice, stream_share, two_phase=server.two_phase)
         return _Result()
 
     def finish(self) -> None:

@@ -60,6 +60,18 @@ def inspect(connection: psycopg.Connection[Any], slot: str) -> SlotState | None:
     return SlotState(plugin, database, active_pid, status, confirmed_flush, bool(is_two_phase), bool(is_kept), why)
 
 
+def wait_until_free(
+    connection: psycopg.Connection[Any], slot: str, check_stop: Callable[[], None], timeout_s: float = 30.0
+) -> None:
+    """Until the walsender whose stream was closed has noticed that. Returns late all the same: a start then says so."""
+    deadline_s = time.monotonic() + timeout_s
+    while (state := inspect(connection, slot)) is not None and state.active_pid is not None:
+        check_stop()
+        if time.monotonic() > deadline_s:
+            return
+        time.sleep(0.02)
+
+
 def drop(connection: psycopg.Connection[Any], slot: str, timeout_s: float = 30.0) -> None:
     """Drop the slot if it exists; a walsender that just lost its client may hold it for a while."""
     deadline = time.monotonic() + timeout_s

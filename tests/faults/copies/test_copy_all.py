@@ -301,6 +301,27 @@ def stream(producer: ProducerUnderTest, change: str) -> None:
     running.stop()
 
 
+def test_server_that_was_restored_and_has_outgrown_what_was_published_is_refused_and_followed_anew(
+    own: ProducerUnderTest,
+) -> None:
+    """I7: system id, timeline and slot fit, and no LSN tells."""
+    server, execute = own.database.server, own.database.execute
+    backup = server.data.with_name("backup")
+    copy_cluster(server, backup)
+    stream(own, "INSERT INTO t VALUES (2, 'of the first life')")
+    replace_cluster(server, backup)
+    server.start()
+    execute("INSERT INTO t SELECT i, repeat('y', 2000) FROM generate_series(3, 1000) i")
+    confirmed = own.confirmed_lsn()
+
+    refusal = refusal_of(own.start())
+
+    assert "that was published last is not in the server's WAL" in refusal
+    assert COPY_ALL in refusal
+    assert own.confirmed_lsn() == confirmed
+    assert "that was published last is not in" in (copy_all_again(own) or "")
+
+
 @pytest.mark.parametrize("rows", [in_soak(5), 3000], ids=["below", "outgrown"])
 def test_older_backup_is_followed_in_a_new_epoch_whatever_its_lsns_are(own: ProducerUnderTest, rows: int) -> None:
     """I8: killed with its slot made, the start asks no guard: once the WAL has outgrown what was published, slot and

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from tests.producer.streaming_progress import OPTIONS, SPLIT, STREAMING, current, whole
 from walbridge.producer.batch.progress import ALL_TABLES_CUTS, Batch, ProgressTracker
 from walbridge.schemas.control.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, chain_break
-from walbridge.schemas.control.progress_record import MESSAGE_PREFIXES_OPTION, read_back
+from walbridge.schemas.control.progress_record import (
+    MESSAGE_PREFIXES_OPTION,
+    Split,
+    last_commit,
+    last_commit_option,
+    read_back,
+)
 from walbridge.schemas.control.table_progress import DROPPED, FORMAT_VERSION, TableProgress
 from walbridge.schemas.position import Lsn, Position
 
@@ -40,7 +46,20 @@ def test_cut_of_a_whole_batch_goes_to_the_end_of_its_last_transaction() -> None:
             ),
         ),
     )  # fmt: skip
-    assert progress == replace(STREAMING, cut_id=5, end_lsn=Lsn(320), done=Lsn(320), floor=Lsn(320), written_at_us=55)
+    options = OPTIONS | last_commit_option(Lsn(300), 7)
+    assert progress == replace(
+        STREAMING, cut_id=5, end_lsn=Lsn(320), done=Lsn(320), floor=Lsn(320), options=options, written_at_us=55
+    )
+
+
+@pytest.mark.parametrize("split", [None, SPLIT], ids=["idle", "split"])
+def test_last_commit_stays_where_a_batch_ends_no_transaction(split: Split | None) -> None:
+    tracker = ProgressTracker(STREAMING)
+    tracker.committed(tracker.close(batch(320), RANGES, 9, None, 55)[0])
+
+    progress, _ = tracker.close(Batch() if split is None else batch(None, 0), RANGES, 9, split, 56)
+
+    assert last_commit(progress) == (300, 7)
 
 
 def test_nothing_is_confirmable_before_kafka_has_committed_it() -> None:
