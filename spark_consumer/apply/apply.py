@@ -14,6 +14,8 @@ A crash leaves the table between two commits, and the next call goes on from the
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import structlog
+
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.avro.framing import TOMBSTONE
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -32,6 +34,8 @@ from walbridge.spark_consumer.errors import FIND_THE_WRITER
 from walbridge.spark_consumer.fold.shape import TableShape
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
+
+log = structlog.get_logger()
 
 HISTORY_PER_SEGMENT = 8
 """How many commits to look back on a new table. A shape that describes many columns makes more; the newest decide."""
@@ -130,11 +134,19 @@ class Application(TableFolder):
         if base is not None and not empties and not self.table_plan.beside and (done or 0) < len(segments):
             self._refuse_newer_base(table, base.version)
         if done is None and base is not None:
+            self._tell_others(commits)
             try:
                 table.restore(base.version, replace(self.commit, step=RESTORE))
             except VersionGone:
                 raise self.lost(f"cannot go back to version {base.version}: its files are gone") from None
         return done or 0, self._existence(commits)
+
+    def _tell_others(self, commits: Sequence[Commit]) -> None:
+        """Log which commits of other programs are about to be undone."""
+        if others := [commit.version for commit in commits if commit.plan is None and commit.changes_data]:
+            name = self._relation(self.table_plan.segments[-1].schema_id).table.qualified_name
+            remedy = "find who it is by these versions in the table's log: nobody but this job may write there"
+            log.warning("another program wrote to a table, which is undone", table=name, versions=others, remedy=remedy)
 
     def _existence(self, commits: Sequence[Commit]) -> Existence:
         """How far operations are relied on to tell which rows the table holds, after these commits since the base.

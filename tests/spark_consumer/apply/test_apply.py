@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from structlog.testing import capture_logs
 
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, applied, changed, column, copied, head_rows, relation, table_plan, values
@@ -75,9 +76,13 @@ def test_commit_of_another_program_after_a_segment_is_undone(spark: SparkSession
     assert table is not None
     table.append(table.query("SELECT * FROM target"), Commit(plan=None))
 
-    head = changed(spark, lake, base, insert)
+    with capture_logs() as told:
+        again = changed(spark, lake, base, insert)
 
-    assert [row["id"] for row in values(head_rows(lake, head))] == [1, 2]
+    assert [row["id"] for row in values(head_rows(lake, again))] == [1, 2]
+    assert [(line["table"], line["versions"]) for line in told if "another program wrote" in line["event"]] == [
+        (ITEMS.table.qualified_name, [head.version + 1])
+    ]
 
 
 def test_base_that_already_holds_the_plan_is_refused_not_applied_twice(spark: SparkSession | None, lake: Path) -> None:
