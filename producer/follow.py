@@ -128,7 +128,7 @@ def _refuse_other_past(
     """Ask the server for the transaction that was published last, in a stream of its own: what that one tells of
     tables is older than what progress holds."""
     progress = parts.out.tracker.progress
-    if found is None or not can_be_asked(progress, found, asked):
+    if found is None or not can_be_asked(progress, found, asked, connection.info.server_version):
         return
     with _stream(settings, source) as stream, _noting_crash(source, stream, parts), _noting_lost(parts):
         refuse_other_past(stream, progress, found, _sent(asked), waits.check)

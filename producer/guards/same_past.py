@@ -14,6 +14,8 @@ from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, decode_ke
 from walbridge.producer.pgoutput.messages import Begin
 from walbridge.producer.postgres.facts import SlotState
 from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.relations.partition_sessions import SINCE_VERSION as PARTITIONS_NOTICED_SINCE
+from walbridge.producer.relations.publication_sessions import remembers_what_was_published
 from walbridge.schemas.control.progress_record import DDL_OPTION, OWN_OPTIONS, Progress, last_commit
 from walbridge.schemas.errors import StreamLost
 from walbridge.schemas.position import Lsn, format_lsn
@@ -24,12 +26,15 @@ _UNASKED = ("streaming", "proto_version")
 """Of a transaction that comes before its commit the begin tells no LSN."""
 
 
-def can_be_asked(progress: Progress, slot: SlotState | None, options: Mapping[str, str]) -> bool:
+def can_be_asked(progress: Progress, slot: SlotState | None, options: Mapping[str, str], server_version: int) -> bool:
     """Whether the server has to send the last published transaction once more.
 
     Not where the slot stands behind it already, nor where other changes are asked for than were: the transaction may
-    hold none of them. Of prepared transactions it may send only the end.
+    hold none of them. Of prepared transactions it may send only the end. A walsender of an old version may send changes
+    of a partition that was detached, or of a table that has left the publication, which another one then does not send.
     """
+    if server_version < PARTITIONS_NOTICED_SINCE or remembers_what_was_published(server_version):
+        return False
     last = last_commit(progress)
     if last is None or slot is None or slot.confirmed_flush is None or "two_phase" in options:
         return False

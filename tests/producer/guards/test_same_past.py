@@ -14,7 +14,7 @@ from walbridge.schemas.control.progress_record import DDL_OPTION, TIMELINE_OPTIO
 from walbridge.schemas.errors import StreamLost
 from walbridge.schemas.position import Lsn
 
-LAST, TIME_US = Lsn(1000), 5
+LAST, TIME_US, VERSION = Lsn(1000), 5, 180_000
 OPTIONS = {"proto_version": "2", "streaming": "on", "publication_names": '"walbridge"'}
 
 
@@ -74,7 +74,7 @@ def test_another_transaction_or_none_is_another_past(frame: bytes) -> None:
 
 @pytest.mark.parametrize(("confirmed", "is_asked"), [(999, True), (1000, True), (1001, False), (None, False)])
 def test_transaction_is_asked_for_only_where_the_slot_stands_before_it(confirmed: int | None, is_asked: bool) -> None:
-    assert can_be_asked(progress(), slot(confirmed), OPTIONS) == is_asked
+    assert can_be_asked(progress(), slot(confirmed), OPTIONS, VERSION) == is_asked
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,20 @@ def test_transaction_is_asked_for_only_where_the_slot_stands_before_it(confirmed
     [{"publication_names": '"other"'}, {"origin": "none"}, {"messages": "true"}, {DDL_OPTION: "7"}, {"two_phase": "t"}],
 )
 def test_nothing_is_asked_where_other_changes_come_than_before(now: dict[str, str]) -> None:
-    assert not can_be_asked(progress(), slot(900), OPTIONS | now)
+    assert not can_be_asked(progress(), slot(900), OPTIONS | now, VERSION)
 
 
 @pytest.mark.parametrize("now", [{"streaming": "off"}, {"proto_version": "1"}, {TIMELINE_OPTION: "2"}])
 def test_how_changes_come_makes_no_difference(now: dict[str, str]) -> None:
-    assert can_be_asked(progress(), slot(900), OPTIONS | now)
+    assert can_be_asked(progress(), slot(900), OPTIONS | now, VERSION)
 
 
 def test_nothing_is_asked_where_nothing_was_published() -> None:
-    assert not can_be_asked(Progress("streaming", "7", 1, "walbridge", "shop"), slot(900), {})
+    assert not can_be_asked(Progress("streaming", "7", 1, "walbridge", "shop"), slot(900), {}, VERSION)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_asked"), [(140_020, False), (150_013, True), (170_004, False), (170_005, True), (180_000, True)]
+)
+def test_nothing_is_asked_where_another_walsender_may_send_something_else(version: int, is_asked: bool) -> None:
+    assert can_be_asked(progress(), slot(900), OPTIONS, version) == is_asked
