@@ -25,8 +25,8 @@ from walbridge.schemas.position import format_lsn
 from walbridge.spark_consumer.apply.copies.copy_builds import CopyBuild, CopyBuilds
 from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
-from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
-from walbridge.spark_consumer.kafka.unpublished_tables import UnpublishedTables
+from walbridge.spark_consumer.kafka.control.metadata_topic import MetadataTopic
+from walbridge.spark_consumer.kafka.control.unpublished_tables import UnpublishedTables
 from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.plan.dropped_tables import may_be_unpublished, taken_out, without_folders
 from walbridge.spark_consumer.plan.ended_copies import (

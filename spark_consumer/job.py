@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import CutsLost
-from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsFrom, CutsSource
+from walbridge.spark_consumer.kafka.control.cuts_source import Cuts, CutsFrom, CutsSource
+from walbridge.spark_consumer.kafka.control.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
-from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.metrics import RUNNING, JobMetrics
 from walbridge.spark_consumer.pace import Pace
 from walbridge.spark_consumer.plan.lake_state import LakeState

@@ -34,11 +34,11 @@ from walbridge.spark_consumer.delta.maintenance.purge import Purge
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.jvm.spark_progress import SparkProgress, reporting_progress
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
-from walbridge.spark_consumer.kafka.copy_requests import CopyRequests
+from walbridge.spark_consumer.kafka.control.copy_requests import CopyRequests
+from walbridge.spark_consumer.kafka.control.metadata_topic import MetadataTopic
+from walbridge.spark_consumer.kafka.control.unpublished_tables import UnpublishedTables
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog, RecordsLost, TopicGone
-from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.kafka.plan_reader import planned_records
-from walbridge.spark_consumer.kafka.unpublished_tables import UnpublishedTables
 from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.pace import Pace
 from walbridge.spark_consumer.plan.ended_copies import is_aside

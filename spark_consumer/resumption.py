@@ -21,7 +21,7 @@ import structlog
 from walbridge.schemas.errors import OperatorError, RetryableError, foreign_lake
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import CutsLost, cuts_made_anew, cuts_unfit, lake_may_lack_storage
-from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsSource
+from walbridge.spark_consumer.kafka.control.cuts_source import Cuts, CutsSource
 from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.plan import ended_copies
 from walbridge.spark_consumer.plan.cut_faults import cut_fault, topic_faults

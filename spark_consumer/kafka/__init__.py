@@ -1,1 +1,1 @@
-"""What is read from Kafka: cuts, metadata, and exactly the records of a plan."""
+"""What is read from Kafka: exactly the records of a plan, and in ``control`` what says what they are."""

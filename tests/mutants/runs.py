@@ -12,7 +12,7 @@ from tests.spark_consumer.in_memory.test_fed_tables_copied_again import Fed
 from tests.spark_consumer.memory_pipeline import job_over
 from tests.spark_consumer.memory_topics import MemoryTopics
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
-from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
+from walbridge.spark_consumer.kafka.control.metadata_topic import MetadataTopic
 
 Test = Callable[[], object]
 

@@ -15,7 +15,8 @@ from tests.spark_consumer.apply import test_existence
 from tests.spark_consumer.delta.maintenance import test_maintenance, test_unnamed_files
 from tests.spark_consumer.delta.manifest import test_manifest_reader
 from tests.spark_consumer.in_memory import test_fed_tables_copied_again, test_job_in_memory, test_unfit_records
-from tests.spark_consumer.kafka import test_counted_records, test_cuts_source, test_kafka_log, test_metadata_topic
+from tests.spark_consumer.kafka import test_counted_records, test_kafka_log
+from tests.spark_consumer.kafka.control import test_cuts_source, test_metadata_topic
 from tests.spark_consumer.plan import (
     test_cut_faults,
     test_ended_copies,
@@ -35,9 +36,9 @@ from walbridge.spark_consumer.delta.manifest import manifest_reader
 from walbridge.spark_consumer.job import Job
 from walbridge.spark_consumer.kafka import plan_reader
 from walbridge.spark_consumer.kafka.change_reader import PlannedRecords
-from walbridge.spark_consumer.kafka.cuts_source import CutsSource
+from walbridge.spark_consumer.kafka.control.cuts_source import CutsSource
+from walbridge.spark_consumer.kafka.control.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
-from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.plan import cut_faults, ended_copies, kept_cuts, lake_state, next_entries, plan
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.segments.table_walk import TableWalk

@@ -194,7 +194,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/remedies/test_followed_lake.py::"
     "test_topic_of_cuts_that_is_not_there_is_made_by_the_producer_that_is_started_first": (
-        "spark_consumer/kafka/cuts_source.py:bounds",
+        "spark_consumer/kafka/control/cuts_source.py:bounds",
     ),
     "tests/remedies/test_followed_lake.py::test_topics_that_were_restored_from_another_time_are_corrected": (
         "spark_consumer/errors.py:_of_another_time",

@@ -30,7 +30,7 @@ from walbridge.spark_consumer.apply.copies import copy_builds
 from walbridge.spark_consumer.apply.copies.copy_builds import CopyBuild
 from walbridge.spark_consumer.delta.maintenance.revisits import Revisits
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
-from walbridge.spark_consumer.kafka.cuts_source import CutsFrom, CutsSource
+from walbridge.spark_consumer.kafka.control.cuts_source import CutsFrom, CutsSource
 from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords, ignored
 from walbridge.spark_consumer.kafka.ranges import pieces
 from walbridge.spark_consumer.plan import ended_copies

@@ -15,7 +15,7 @@ from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn, Position
-from walbridge.spark_consumer.kafka.copy_requests import CopyRequests
+from walbridge.spark_consumer.kafka.control.copy_requests import CopyRequests
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 from walbridge.spark_consumer.read import published, tables_at
 

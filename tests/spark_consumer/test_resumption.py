@@ -19,7 +19,7 @@ from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.errors import CutsLost
-from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsSource
+from walbridge.spark_consumer.kafka.control.cuts_source import Cuts, CutsSource
 from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry

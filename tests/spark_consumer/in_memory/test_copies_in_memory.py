@@ -23,7 +23,7 @@ from tests.spark_consumer.memory_pipeline import Beside, MemoryPipeline, job_ove
 from tests.spark_consumer.two_tables import ACCOUNTS, Run, begun, cut_rows, killed_at, shown, transfer
 from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.position import Lsn, Position
-from walbridge.spark_consumer.kafka import cuts_source
+from walbridge.spark_consumer.kafka.control import cuts_source
 from walbridge.spark_consumer.plan.ended_copies import ASIDE
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
 

@@ -160,7 +160,7 @@ def test_progress_that_is_not_visible_yet_is_asked_again(
     pipeline: MemoryPipeline, run: Run, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A partition may show a transaction later than another one."""
-    monkeypatch.setattr("walbridge.spark_consumer.kafka.unpublished_tables.SOON_S", 0.0)
+    monkeypatch.setattr("walbridge.spark_consumer.kafka.control.unpublished_tables.SOON_S", 0.0)
     leave(pipeline, CURRENT, behind=1)
     run()
     assert newest(lake)[NAME].state == STALE

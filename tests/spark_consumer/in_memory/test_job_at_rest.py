@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from tests.spark_consumer.memory_pipeline import CUTS, MemoryPipeline, job_over
 from tests.spark_consumer.two_tables import cut_rows, shown, transfer
 from walbridge.spark_consumer import job
-from walbridge.spark_consumer.kafka.cuts_source import CutsFrom, CutsSource
+from walbridge.spark_consumer.kafka.control.cuts_source import CutsFrom, CutsSource
 from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.pace import Pace
 

@@ -34,8 +34,8 @@ from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer import plan_runner
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
-from walbridge.spark_consumer.kafka import cuts_source
-from walbridge.spark_consumer.kafka.cuts_source import CutsFrom, CutsSource
+from walbridge.spark_consumer.kafka.control import cuts_source
+from walbridge.spark_consumer.kafka.control.cuts_source import CutsFrom, CutsSource
 
 POINTS = {
     "job:before-plan": 1,

@@ -11,8 +11,8 @@ from tests.spark_consumer.memory_topics import MemoryTopics
 from walbridge.schemas.control.metadata_record import RelationRecord, encode_metadata
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.topics import metadata_topic
+from walbridge.spark_consumer.kafka.control.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
-from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.plan.plan import Plan, TablePlan
 
 TOPIC = metadata_topic("p")

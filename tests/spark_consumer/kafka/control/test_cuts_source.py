@@ -18,8 +18,8 @@ from walbridge.schemas.control.cut import encode_cut
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
-from walbridge.spark_consumer.kafka import cuts_source
-from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsFrom, CutsSource, _Batches, polling_delay_ms
+from walbridge.spark_consumer.kafka.control import cuts_source
+from walbridge.spark_consumer.kafka.control.cuts_source import Cuts, CutsFrom, CutsSource, _Batches, polling_delay_ms
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 
 

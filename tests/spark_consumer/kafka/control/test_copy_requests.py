@@ -11,7 +11,7 @@ from walbridge.schemas.control.table_request import COPY, request_of
 from walbridge.schemas.errors import OperatorError, TableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_sections import Lake
-from walbridge.spark_consumer.kafka.copy_requests import AGAIN_MAX, WITHIN_S, CopyRequests
+from walbridge.spark_consumer.kafka.control.copy_requests import AGAIN_MAX, WITHIN_S, CopyRequests
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 Policy = Literal["copy", "quarantine", "stop"]
@@ -62,7 +62,7 @@ def test_nothing_is_asked_for_where_no_producer_would_read_it() -> None:
 
 def test_table_in_trouble_again_and_again_is_left_to_people(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 1000.0
-    monkeypatch.setattr("walbridge.spark_consumer.kafka.copy_requests.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("walbridge.spark_consumer.kafka.control.copy_requests.time.monotonic", lambda: now_s)
     sent = Sent()
     for _ in range(AGAIN_MAX):
         assert sent.requests.ask("slot", [trouble(1)]) == {1}
