@@ -37,7 +37,8 @@ from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.kafka.control.copy_requests import CopyRequests
 from walbridge.spark_consumer.kafka.control.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.kafka.control.unpublished_tables import UnpublishedTables
-from walbridge.spark_consumer.kafka.kafka_log import KafkaLog, RecordsLost, TopicGone
+from walbridge.spark_consumer.kafka.decided_log import RecordsLost, TopicGone
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.plan_reader import planned_records
 from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.pace import Pace

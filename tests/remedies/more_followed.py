@@ -25,8 +25,8 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/end_to_end/test_topic_lost.py::"
     "test_table_whose_topic_is_lost_is_stale_until_it_is_copied_and_the_others_go_on": (
-        "spark_consumer/kafka/kafka_log.py:_ask_existing_topics",
-        "spark_consumer/kafka/kafka_log.py:_truncated_logs",
+        "spark_consumer/kafka/decided_log.py:_ask_existing_topics",
+        "spark_consumer/kafka/decided_log.py:_truncated_logs",
     ),
     "tests/faults/peers_away/test_postgres_crashes.py::"
     "test_change_at_which_postgres_crashes_is_tried_three_times_and_left_behind_by_a_copy_of_all_tables": (
@@ -46,11 +46,11 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/faults/refusals/test_guards_job.py::test_state_is_refused_with_its_remedy_and_the_lake_is_as_it_was": (
         "spark_consumer/kafka/kafka_client.py:_refuse_missing_topics",
-        "spark_consumer/kafka/kafka_log.py:wait_visible",
+        "spark_consumer/kafka/decided_log.py:wait_visible",
     ),
     "tests/faults/refusals/test_guards_job.py::"
     "test_trouble_of_one_table_is_a_state_of_it_until_it_is_copied_and_others_go_on": (
-        "spark_consumer/kafka/kafka_log.py:_undecided_error",
+        "spark_consumer/kafka/decided_log.py:_undecided_error",
     ),
     "tests/faults/publications/test_guards_publication.py::"
     "test_change_of_the_publication_under_a_running_producer_stops_it_where_settings_say_so": (
@@ -257,7 +257,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "spark_consumer/fold/kept_values.py:refuse_changed_values",
         "spark_consumer/fold/shape.py:_refuse_renamed",
         "spark_consumer/kafka/plan_reader.py:other_counts",
-        "spark_consumer/kafka/kafka_log.py:lost",
+        "spark_consumer/kafka/decided_log.py:lost",
         "spark_consumer/plan/missing_schemas.py:_lacking",
         "spark_consumer/plan/plan.py:_table_plan",
         "spark_consumer/plan/plan.py:_table_plans",

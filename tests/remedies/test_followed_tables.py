@@ -33,7 +33,7 @@ from walbridge.spark_consumer.delta.columns import arrow_schema
 from walbridge.spark_consumer.delta.commit import SHAPE, Commit
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold.shape import TableShape, shape_steps
-from walbridge.spark_consumer.kafka.kafka_log import RecordsLost, TopicGone
+from walbridge.spark_consumer.kafka.decided_log import RecordsLost, TopicGone
 from walbridge.spark_consumer.kafka.plan_reader import other_counts
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
 from walbridge.spark_consumer.plan.plan import make_plan

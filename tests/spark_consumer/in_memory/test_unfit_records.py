@@ -27,7 +27,7 @@ from tests.spark_consumer.two_tables import (
 from walbridge.schemas.control.cut import Barrier, encode_cut
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn, Position
-from walbridge.spark_consumer.kafka.kafka_log import RecordsLost, TopicGone
+from walbridge.spark_consumer.kafka.decided_log import RecordsLost, TopicGone
 
 TEXT = relation([column("id", "int4", is_key=True), column("n")], name="accounts", relation_id=1, revision=1)
 MORE = relation([column("id", "int4", is_key=True), column("n"), column("m", "int4")], name="more", relation_id=3)

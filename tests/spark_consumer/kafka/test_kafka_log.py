@@ -20,7 +20,7 @@ from walbridge.runtime.heap import BASE_BYTES
 from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.kafka import kafka_log
+from walbridge.spark_consumer.kafka import decided_log
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
 from walbridge.spark_consumer.kafka.kafka_client import MissingTopics
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
@@ -193,7 +193,7 @@ def test_records_of_one_topic_that_are_lost_say_nothing_of_another(monkeypatch: 
 
 def test_log_that_ends_below_what_was_acknowledged_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """I7: such a topic was made anew; one that only holds an open transaction has all of it."""
-    monkeypatch.setattr(kafka_log, "SHORTER_AFTER_S", 0.0)
+    monkeypatch.setattr(decided_log, "SHORTER_AFTER_S", 0.0)
     log = Bounds([5], [8])
     committed, written = {"remade": 0, "open": 8}, {"remade": 3, "open": 9}
 
