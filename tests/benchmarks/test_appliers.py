@@ -1,4 +1,4 @@
-"""1,000 changes to tables of 1M and 10M rows by each applier: seconds, CPU seconds, bytes read and written.
+"""1,000 changes to tables of 1M and 10M rows by each applier: seconds, CPU, bytes read and written, memory.
 
 ``spread``: keys all over the table, so that every file holds some; ``recent``: the last ones, which one file holds.
 Beside them a plain MERGE INTO by Spark of the same rows, without deletion vectors.
@@ -43,12 +43,14 @@ COMMIT = Commit("p")
 
 
 class Cost(NamedTuple):
-    """Of one merge; ``written``: bytes that the table's folder grew by."""
+    """Of one merge; ``written``: bytes that the table's folder grew by; ``peak_mb``: the most memory that Python and
+    the JVM had while it ran."""
 
     seconds: float
     cpu_s: float
     written: int
     read: int
+    peak_mb: int
 
 
 @pytest.mark.parametrize("rows", [1_000_000, 10_000_000])
@@ -62,10 +64,12 @@ def test_changes_to_a_large_table(lake: Path, spark: SparkSession, rows: int, pa
         found[name] = min(turns)
     plain = copy_of(lake / "source", lake / "plain")
     found["plain MERGE INTO"] = min(plainly(plain, spark, keys(rows, pattern, turn)) for turn in range(TURNS))
-    for name, (seconds, cpu_s, written, read) in found.items():
+    for name, (seconds, cpu_s, written, read, peak_mb) in found.items():
         print(f"\n{CHANGES:,} {pattern} updates of {rows:,} rows, {name}: ", end="")
-        print(f"{seconds:.2f} s, {cpu_s:.2f} CPU-s, {read / 1e6:.2f} MB read, {written / 1e6:.2f} MB written", end="")
+        moved = f"{read / 1e6:.2f} MB read, {written / 1e6:.2f} MB written"
+        print(f"{seconds:.2f} s, {cpu_s:.2f} CPU-s, {moved}, {peak_mb} MB of memory", end="")
         values = {"s": round(seconds, 2), "cpu_s": round(cpu_s, 2), "bytes": written, "bytes_read": read}
+        values["peak_mb"] = peak_mb
         record(f"{name}_{pattern}_{rows}", values)
 
 
@@ -152,10 +156,11 @@ def plainly(table: LakeTable, spark: SparkSession, of: Sequence[int]) -> Cost:
 
 def measured(table: LakeTable, merge: Callable[[], None]) -> Cost:
     """What a merge takes of Python and the JVM beside it."""
+    forget_peaks()
     before, read, cpu_s, since_s = size(Path(table.uri)), read_bytes(), used_s(), time.monotonic()
     merge()
     seconds, used = time.monotonic() - since_s, used_s() - cpu_s
-    return Cost(seconds, used, size(Path(table.uri)) - before, read_bytes() - read)
+    return Cost(seconds, used, size(Path(table.uri)) - before, read_bytes() - read, peak_mb())
 
 
 def size(folder: Path) -> int:
@@ -170,6 +175,18 @@ def read_bytes() -> int:
     """All that was read by calls of read: the table's files, wherever the kernel has them, and what both processes say
     to each other."""
     return sum(each.io_counters().read_chars for each in processes())
+
+
+def forget_peaks() -> None:
+    """From here on ``VmHWM`` tells the most memory since now (proc(5), ``clear_refs``)."""
+    for each in processes():
+        Path(f"/proc/{each.pid}/clear_refs").write_text("5")
+
+
+def peak_mb() -> int:
+    """The sum of what each had at most."""
+    lines = [line for each in processes() for line in Path(f"/proc/{each.pid}/status").read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) // 1024
 
 
 def processes() -> list[psutil.Process]:
