@@ -26,7 +26,7 @@ _UNASKED = ("streaming", "proto_version")
 """Of a transaction that comes before its commit the begin tells no LSN."""
 
 
-def can_be_asked(progress: Progress, slot: SlotState | None, options: Mapping[str, str], server_version: int) -> bool:
+def can_be_asked(progress: Progress, slot: SlotState, options: Mapping[str, str], server_version: int) -> bool:
     """Whether the server has to send the last published transaction once more.
 
     Not where the slot stands behind it already, nor where other changes are asked for than were: the transaction may
@@ -36,7 +36,7 @@ def can_be_asked(progress: Progress, slot: SlotState | None, options: Mapping[st
     if server_version < PARTITIONS_NOTICED_SINCE or remembers_what_was_published(server_version):
         return False
     last = last_commit(progress)
-    if last is None or slot is None or slot.confirmed_flush is None or "two_phase" in options:
+    if last is None or slot.confirmed_flush is None or "two_phase" in options:
         return False
     return slot.confirmed_flush <= last[0] and _changes_of(options) == _changes_of(progress.options)
 

@@ -170,8 +170,8 @@ class CopyAnswers:
 
     def _log_wait(self, relation_id: int, why: str, refusal: OperatorError | None = None) -> None:
         known = self._out.tracker.progress.tables.get(relation_id)
-        remedy = {"remedy": refusal.remedy} if refusal else {}
-        log.warning("copy of a table waits", table=known and known.name, relation_id=relation_id, reason=why, **remedy)
+        name, remedy = known and known.name, _remedy(refusal)
+        log.warning("copy of a table waits", table=name, relation_id=relation_id, reason=why, **remedy)
 
     def _stay_stale(self, published: PublishedTable, why: str, refusal: OperatorError | None) -> None:
         relation_id = published.relation_id
@@ -192,8 +192,7 @@ class CopyAnswers:
         self._changes.leave_out(relation_id)
         if state == QUARANTINED:
             self._reading.forget(relation_id)
-        remedy = {"remedy": refusal.remedy} if refusal else {}
-        log.warning("table is not published: it cannot be copied now", table=name, reason=why, **remedy)
+        log.warning("table is not published: it cannot be copied now", table=name, reason=why, **_remedy(refusal))
 
     def read_void_chunks_again(self) -> None:
         """Read void chunks and those after them again, or begin the copy again."""
@@ -215,3 +214,8 @@ class CopyAnswers:
         if copied.unread is not None:
             self._reading.end()
         copied.close_chunks(number)
+
+
+def _remedy(refusal: OperatorError | None) -> dict[str, str]:
+    """What a line of the log says besides, where a person has something to mend."""
+    return {"remedy": refusal.remedy} if refusal else {}
