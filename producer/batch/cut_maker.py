@@ -29,7 +29,7 @@ WAIT_S = 5.0
 
 
 class News(Protocol):
-    """What looks found out about tables (``guards/table_news.py``)."""
+    """What looks found out about tables (``guards/news/table_news.py``)."""
 
     def is_renamed_at(self, lsn: Lsn) -> bool:
         """Whether a table has a new name or new columns, with which all changes after ``lsn`` are made."""

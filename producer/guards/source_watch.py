@@ -9,18 +9,18 @@ from collections.abc import Iterable
 
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import Snapshot
-from walbridge.producer.guards.altered_tables import AlteredTables
 from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
 from walbridge.producer.guards.doubts.doubts import Doubts
 from walbridge.producer.guards.doubts.storage_comparison import StorageComparison
 from walbridge.producer.guards.doubts.stream_facts import StreamFacts
 from walbridge.producer.guards.look_pace import CatalogPace, LookPace
-from walbridge.producer.guards.memberships import Memberships
+from walbridge.producer.guards.news.altered_tables import AlteredTables
+from walbridge.producer.guards.news.memberships import Memberships
+from walbridge.producer.guards.news.table_news import TableNews
+from walbridge.producer.guards.news.told_places import ToldPlaces
 from walbridge.producer.guards.opening import begin_sessions, compare_topics, remember_baseline, unfit_of
 from walbridge.producer.guards.other_publications import look_for_awaited
 from walbridge.producer.guards.source_now import SourceNow
-from walbridge.producer.guards.table_news import TableNews
-from walbridge.producer.guards.told_places import ToldPlaces
 from walbridge.producer.guards.topic_watch import TopicWatch
 from walbridge.producer.guards.unfit.foreign_rows import compare_origin
 from walbridge.producer.guards.unfit.partitions import identity_faults

@@ -59,7 +59,7 @@ from walbridge.producer.guards.doubts.columns.added_values import AddedValues
 from walbridge.producer.guards.doubts.keys_made_again import KeysMadeAgain
 from walbridge.producer.guards.doubts.partition_rows import PartitionRows
 from walbridge.producer.guards.doubts.storage_comparison import StorageComparison
-from walbridge.producer.guards.leaving_tables import LeavingTables
+from walbridge.producer.guards.news.leaving_tables import LeavingTables
 from walbridge.producer.kafka import published_offsets
 from walbridge.producer.kafka.deliveries import Deliveries
 from walbridge.producer.postgres.copy_beside import encoded_chunk

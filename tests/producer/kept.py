@@ -19,10 +19,10 @@ from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.kafka_record import Headers
-from walbridge.producer.guards.altered_tables import AlteredTable
 from walbridge.producer.guards.doubts.doubts import Doubts
 from walbridge.producer.guards.doubts.storage_comparison import StorageComparison
 from walbridge.producer.guards.doubts.stream_facts import StreamFacts
+from walbridge.producer.guards.news.altered_tables import AlteredTable
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.described_topic import DescribedTopic

@@ -212,7 +212,7 @@ def _replacements(
         "walbridge.producer.named_publications": {
             "publications_named": lambda connection, names: dict.fromkeys(names, 1),
         },
-        "walbridge.producer.guards.altered_tables": {"tables_facts": lambda *_: ({}, None)},
+        "walbridge.producer.guards.news.altered_tables": {"tables_facts": lambda *_: ({}, None)},
         "walbridge.producer.guards.doubts.storage_comparison": {
             "table_storages": lambda _, asked, *__: dict.fromkeys(asked, TableStorage(())),
             "insert_lsn": lambda *_: Lsn(0),

@@ -30,6 +30,7 @@ def configure_logs(level: str = "info", log_format: str = "auto") -> None:
     structlog.configure(
         processors=[
             *([] if _bars is None else [_bars]),
+            _without_unknown,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _renderer(log_format),
@@ -51,6 +52,11 @@ def close_bars() -> None:
 
 
 atexit.register(close_bars)
+
+
+def _without_unknown(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """A line names what it knows: logfmt would show the others as empty, which looks like a name that is lost."""
+    return {key: value for key, value in event.items() if value is not None}
 
 
 def _renderer(log_format: str) -> structlog.typing.Processor:

@@ -14,19 +14,12 @@ import pytest
 from tests.producer.kept import CONNECTION, ITEMS, ORDERS, SETTINGS, XID, Kept, catalogue, relation
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.guards import (
-    altered_tables,
-    look_pace,
-    memberships,
-    opening,
-    source_now,
-    source_watch,
-    walsender_cache,
-)
+from walbridge.producer.guards import look_pace, opening, source_now, source_watch, walsender_cache
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.doubts import new_labels, partition_rows, storage_comparison
 from walbridge.producer.guards.doubts.columns import added_values, altered_columns
 from walbridge.producer.guards.look_pace import INTERVAL_S
+from walbridge.producer.guards.news import altered_tables, memberships
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.topic_watch import refuse_unknown
 from walbridge.producer.guards.unfit import unfit_tables

@@ -11,7 +11,7 @@ from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.errors.compaction import compacted_without_values
 from walbridge.producer.errors.tables import UnfitTable, column_uncertain
-from walbridge.producer.guards.altered_tables import AlteredTable
+from walbridge.producer.guards.news.altered_tables import AlteredTable
 from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from walbridge.producer.registry.refusals import UnfitSchema
 from walbridge.producer.session.fast_path import FastPath

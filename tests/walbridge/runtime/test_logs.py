@@ -33,3 +33,13 @@ def test_less_than_the_level_asked_for_is_not_said(capsys: pytest.CaptureFixture
     structlog.get_logger().info("batch")
 
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("log_format", ["auto", "json"])
+def test_what_is_not_known_is_not_said(capsys: pytest.CaptureFixture[str], log_format: str) -> None:
+    configure_logs("info", log_format)
+    structlog.get_logger().warning("tried again", table=None, rows=0)
+
+    said = capsys.readouterr().err
+    assert "rows" in said
+    assert "table" not in said

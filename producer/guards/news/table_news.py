@@ -6,9 +6,9 @@ LSN on after which no earlier change of it can come.
 
 from collections.abc import Collection
 
-from walbridge.producer.guards.altered_tables import AlteredTable, AlteredTables
-from walbridge.producer.guards.leaving_tables import LeavingTables
-from walbridge.producer.guards.new_names import NewNames
+from walbridge.producer.guards.news.altered_tables import AlteredTable, AlteredTables
+from walbridge.producer.guards.news.leaving_tables import LeavingTables
+from walbridge.producer.guards.news.new_names import NewNames
 from walbridge.producer.relations.table_names import Name
 from walbridge.schemas.position import Lsn
 

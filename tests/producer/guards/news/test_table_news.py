@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from tests.producer.kept import ITEMS, ORDERS
-from walbridge.producer.guards.altered_tables import AlteredTable, AlteredTables
-from walbridge.producer.guards.table_news import TableNews
+from walbridge.producer.guards.news.altered_tables import AlteredTable, AlteredTables
+from walbridge.producer.guards.news.table_news import TableNews
 from walbridge.schemas.position import Lsn
 
 END = Lsn(10**6)

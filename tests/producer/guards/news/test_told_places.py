@@ -12,9 +12,9 @@ import pytest
 from tests.producer.relations.announcements import announcement, catalogue, recorded
 from tests.producer.streaming_progress import STREAMING
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.guards import told_places
 from walbridge.producer.guards.doubts.rewrites import from_text
-from walbridge.producer.guards.told_places import ToldPlaces
+from walbridge.producer.guards.news import told_places
+from walbridge.producer.guards.news.told_places import ToldPlaces
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import TableFacts
 from walbridge.producer.postgres.told_rows import NewestRow

@@ -11,8 +11,9 @@ from typing import Any, cast
 import pytest
 
 from tests.producer.relations.announcements import announcement, catalogue, recorded
-from walbridge.producer.guards import altered_tables, look_pace
-from walbridge.producer.guards.altered_tables import AlteredTables
+from walbridge.producer.guards import look_pace
+from walbridge.producer.guards.news import altered_tables
+from walbridge.producer.guards.news.altered_tables import AlteredTables
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.relations.tables import Tables

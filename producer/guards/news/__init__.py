@@ -1,0 +1,1 @@
+"""What comes, leaves or is altered between two looks, until the stream is where it holds."""
