@@ -20,10 +20,23 @@ def after_trouble(
         now_s: by the wall clock, since records outlive processes. One from after it is of a clock that was set since.
         counts: whether it is one of those that no copy mends if they come too often.
     """
-    recent = tuple(each for each in known.troubles if now_s - WITHIN_S < each <= now_s)
+    recent = _recent(known, now_s)
     state = STALE if may_copy and (not counts or len(recent) < AGAIN_MAX) else QUARANTINED
-    troubles = (*recent, int(now_s))[-AGAIN_MAX - 1 :] if counts else recent
+    troubles = _counted(recent, now_s) if counts else recent
     return replace(known, state=state, name=name, since=since, why=why, copy=None, troubles=troubles)
+
+
+def with_trouble(known: TableProgress, now_s: float) -> TableProgress:
+    """The table's record: it stands as it did, with one trouble more."""
+    return replace(known, troubles=_counted(_recent(known, now_s), now_s))
+
+
+def _recent(known: TableProgress, now_s: float) -> tuple[int, ...]:
+    return tuple(each for each in known.troubles if now_s - WITHIN_S < each <= now_s)
+
+
+def _counted(recent: tuple[int, ...], now_s: float) -> tuple[int, ...]:
+    return (*recent, int(now_s))[-AGAIN_MAX - 1 :]
 
 
 def is_copied_too_often(troubles: Sequence[int]) -> bool:

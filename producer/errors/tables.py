@@ -31,6 +31,14 @@ def found_unequal(table: str) -> OperatorError:
     )
 
 
+def copied_in_vain(table: str) -> OperatorError:
+    """What prevents the lake is not known here."""
+    return OperatorError(
+        f"table {table} was copied for the lake again and again, and the lake still cannot write it on",
+        remedy=f"mend what the log of walbridge materialize says of it, then {copied_again(table)}",
+    )
+
+
 def partitions_changed(table: str) -> DatedByDdlRow:
     """Postgres sends nothing of the rows that come and go with a partition."""
     return DatedByDdlRow(

@@ -1,16 +1,17 @@
-"""What an operator asks of one table, or of all: a record beside the progress of its slot.
+"""What an operator or the lake asks of one table, or of all: a record beside the progress of its slot.
 
 ``walbridge copy`` and ``walbridge forget`` write it to ``<p>.progress``; the producer reads on from where its
 progress says that it has read, and says so in the Kafka transaction that tells what came of it. So a request
 holds once it is acknowledged, whether a producer runs or not, and is taken once. The newest of a table and kind
 remains in the topic, as compaction leaves it, and means nothing any more. One that names keys, and one that tells of a
-doubt, is of a format, and has a Kafka key, that earlier code passes over.
+doubt, is of a format, and has a Kafka key, that earlier code passes over. The lake's wish for a copy is told from an
+operator's by its Kafka key alone: earlier code takes both alike.
 """
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from walbridge.schemas.avro.codec import decode_control, encode_control
 from walbridge.schemas.control.progress_record import OWN_OPTIONS, Progress, progress_key
@@ -33,6 +34,8 @@ BEGINS_OPTION = OWN_OPTIONS + "begins_again"
 """In a progress ``creating``: an epoch begins whose tables are copied beside the stream; why. Earlier code makes the
 first copy of them instead."""
 
+_BY_LAKE = b"/lake"
+"""Ends the Kafka key of what the lake asks for."""
 _FORMATS = {
     "TableRequest": FORMAT_VERSION,
     "TableRequest2": KEYS_FORMAT_VERSION,
@@ -43,13 +46,15 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class TableRequest:
-    """One request. ``keys``: those whose rows alone are to be read again, as ``key_json`` writes them."""
+    """One request. ``keys``: those whose rows alone are to be read again, as ``key_json`` writes them. ``by_lake``:
+    the job asks, and no person: it does so each time that it cannot write the table on."""
 
     kind: str
     relation_id: int
     written_at_us: int = 0
     format_version: int = FORMAT_VERSION
     keys: tuple[bytes, ...] = ()
+    by_lake: bool = False
 
     @classmethod
     def of_keys(cls, relation_id: int, keys: Iterable[bytes], written_at_us: int = 0) -> "TableRequest":
@@ -74,18 +79,20 @@ def key_values(key: bytes) -> dict[str, str]:
 
 
 def request_key(slot: str, request: TableRequest) -> bytes:
-    """The Kafka key: a later request of the same kind for the same table takes its place, or one of the same keys."""
+    """The Kafka key: a later request of the same kind and asker for the same table takes its place, or one of the same
+    keys."""
     key = table_key(slot, request.relation_id) + b"/" + request.kind.encode()
     if request.kind == DOUBT:
         key += b"//"  # as many parts as no earlier code looks at
     if request.keys:
         key += b"/" + hashlib.blake2b(b"\n".join(request.keys), digest_size=16).hexdigest().encode()
-    return key
+    return key + _BY_LAKE if request.by_lake else key
 
 
 def encode_request(request: TableRequest) -> bytes:
     """The Kafka value."""
     record = asdict(request) | {"keys": list(request.keys)}
+    del record["by_lake"]
     if request.format_version < KEYS_FORMAT_VERSION:
         del record["keys"]
         return encode_control("TableRequest", record)
@@ -103,7 +110,7 @@ def request_of(slot: str, key: bytes, value: bytes | None) -> TableRequest | Non
     """
     if value is None or key.count(b"/") not in (2, 3, 4) or not key.startswith(progress_key(slot) + b"/"):
         return None
-    return decode_request(value)
+    return replace(decode_request(value), by_lake=key.endswith(_BY_LAKE))
 
 
 def decode_request(value: bytes) -> TableRequest:

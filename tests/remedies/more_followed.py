@@ -28,6 +28,10 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "spark_consumer/kafka/decided_log.py:_ask_existing_topics",
         "spark_consumer/kafka/decided_log.py:_truncated_logs",
     ),
+    "tests/producer/session/copies/state/test_requested_tables.py::"
+    "test_table_whose_copies_do_not_help_the_lake_is_quarantined_until_an_operator_asks": (
+        "producer/errors/tables.py:copied_in_vain",
+    ),
     "tests/faults/peers_away/test_postgres_crashes.py::"
     "test_change_at_which_postgres_crashes_is_tried_three_times_and_left_behind_by_a_copy_of_all_tables": (
         "producer/errors/servers.py:crashes_while_decoding",

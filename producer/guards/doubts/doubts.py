@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.errors.tables import found_unequal, labels_changed
+from walbridge.producer.errors.tables import copied_in_vain, found_unequal, labels_changed
 from walbridge.producer.guards.doubts.truncations import Truncations
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.errors import OperatorError
@@ -61,6 +61,10 @@ class Doubts:
     def add_unequal(self, relation_ids: Iterable[int], options: Mapping[str, str]) -> None:
         """Somebody compared these tables with their source, and rows of them differ in the lake. As ``add``."""
         self.add({each: found_unequal(self._name(each)) for each in relation_ids}, options)
+
+    def add_copied_in_vain(self, relation_ids: Iterable[int], options: Mapping[str, str]) -> None:
+        """No copy of these tables helps the lake. As ``add``."""
+        self.add({each: copied_in_vain(self._name(each)) for each in relation_ids}, options)
 
     def add_mislabelled(self, relation_ids: Iterable[int]) -> None:
         """Rows of these tables hold a name that is no label, or that another label had. As ``add``."""

@@ -2,12 +2,11 @@
 
 In: tables in trouble. Out: requests in ``<p>.progress``, acknowledged before ``_cuts`` says that the tables are stale:
 a job that dies in between meets the same trouble again, and asks again. If a copy of the table goes on already, the
-producer copies it once more after that: the lake has lost records of the running copy, so its end mends nothing. A
-table is asked for three times an hour at most: trouble that comes back so soon is not mended by copies.
+producer copies it once more after that: the lake has lost records of the running copy, so its end mends nothing. The
+producer counts the requests and ends what no copy mends: jobs come and go, its progress stays.
 """
 
 import time
-from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -27,7 +26,6 @@ from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 log = structlog.get_logger()
 
-AGAIN_MAX, WITHIN_S = 3, 3600.0
 ANSWER_S = 10
 _BYTES = "org.apache.kafka.common.serialization.ByteArraySerializer"
 _PROPERTIES = {
@@ -50,7 +48,6 @@ class CopyRequests:
         self._is_wanted = settings.lake.on_table_error == "copy"
         self._properties = flatten(settings.kafka.spark) | _PROPERTIES
         self._properties["bootstrap.servers"] = settings.kafka.bootstrap_servers
-        self._asked: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=AGAIN_MAX))
 
     def ask(self, slot: str, troubles: Iterable[TableTrouble]) -> frozenset[int]:
         """Ask for copies of the tables that a copy mends; returns the relation ids that were asked for.
@@ -59,7 +56,7 @@ class CopyRequests:
             RetryableError: Kafka is away.
         """
         wanted = [each.relation_id for each in troubles if each.state == STALE] if self._is_wanted else []
-        wanted = [each for each in dict.fromkeys(wanted) if not self._is_too_often(each)]
+        wanted = [*dict.fromkeys(wanted)]
         if not wanted or not self._kafka.partition_count(self._topic):
             return frozenset()
         try:
@@ -67,13 +64,7 @@ class CopyRequests:
         except OperatorError as error:
             log.warning("no copy could be asked for", topic=self._topic, why=error.what, remedy=error.remedy)
             return frozenset()
-        for relation_id in wanted:
-            self._asked[relation_id].append(time.monotonic())
         return frozenset(wanted)
-
-    def _is_too_often(self, relation_id: int) -> bool:
-        asked = self._asked[relation_id]
-        return len(asked) == AGAIN_MAX and asked[0] > time.monotonic() - WITHIN_S
 
     def _write(self, slot: str, relation_ids: Sequence[int]) -> None:
         kafka = self._jvm.org.apache.kafka.clients.producer
@@ -81,7 +72,7 @@ class CopyRequests:
             producer = kafka.KafkaProducer(java_map(self._jvm, self._properties))
             try:
                 for relation_id in relation_ids:
-                    request = TableRequest(COPY, relation_id, time.time_ns() // 1000)
+                    request = TableRequest(COPY, relation_id, time.time_ns() // 1000, by_lake=True)
                     record = kafka.ProducerRecord(self._topic, 0, request_key(slot, request), encode_request(request))
                     producer.send(record).get(ANSWER_S, self._jvm.java.util.concurrent.TimeUnit.SECONDS)
             finally:

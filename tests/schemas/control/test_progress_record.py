@@ -76,6 +76,18 @@ def test_what_is_asked_of_a_table_is_no_record_of_it() -> None:
     assert request_of("walbridge2", *asked) is None
 
 
+def test_request_of_the_lake_is_told_from_an_operators_by_its_key_alone() -> None:
+    """Earlier code takes it for an operator's."""
+    request, of_lake = TableRequest(COPY, ORDERS), TableRequest(COPY, ORDERS, by_lake=True)
+    key = request_key("walbridge", of_lake)
+    progress = replace(STREAMING, tables={ORDERS: TableProgress(ORDERS, "current")})
+
+    assert encode_request(of_lake) == encode_request(request)
+    assert request_of("walbridge", key, encode_request(of_lake)) == of_lake
+    assert key.count(b"/") == 3  # of those that earlier code reads
+    assert found(*records_of(progress), (key, encode_request(of_lake))) == progress
+
+
 def test_request_of_keys_is_read_as_it_was_asked_and_takes_no_other_ones_place() -> None:
     keys = [key_json({"b": "ä", "a": "1"}), key_json({"a": "2", "b": "/"})]
     one, other = (TableRequest.of_keys(ORDERS, each, 7) for each in (keys, keys[:1]))

@@ -1,20 +1,25 @@
-"""What operators ask of tables, in one session: copies of some of them, others to be forgotten.
+"""What operators and the lake ask of tables, in one session: copies of some of them, others to be forgotten.
 
 In: requests as they are read. Out: which tables are to be copied, or are in doubt; what progress says of all this, so
 that it outlives the session. A request is taken, and what is read is said, in one record of progress: none is lost or
 taken twice.
+
+The lake asks for a copy each time that it cannot write a table on. What no copy mends would be copied for ever, so its
+requests count among the table's troubles, which outlive this process and the lake's.
 """
 
+import time
 from dataclasses import replace
 
 import structlog
 
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.table_record import state_of, with_state
+from walbridge.producer.copying.troubles import is_copied_too_often, with_trouble
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.table_requests import RequestsRead, TableRequests
 from walbridge.schemas.control.progress_record import why_lost
-from walbridge.schemas.control.table_progress import COPYING, CURRENT, DROPPED, TableProgress
+from walbridge.schemas.control.table_progress import COPYING, CURRENT, DROPPED, QUARANTINED, TableProgress
 from walbridge.schemas.control.table_request import (
     ALL_TABLES,
     DOUBT,
@@ -40,6 +45,8 @@ class RequestedTables:
         self.to_copy = set(to_copy(tracker.progress))
         """Those whose copy was asked for, and has not begun."""
         self._to_correct: set[int] = set()
+        self._in_vain: set[int] = set()
+        """Those that the lake asks for too often."""
 
     def take(self) -> set[int]:
         """What to copy of what was asked since the last time.
@@ -70,7 +77,8 @@ class RequestedTables:
         if request.keys:
             self._list(request, known)
             return set()
-        log.info("request of an operator or the lake", kind=request.kind, relation_id=relation_id)
+        asker = "the lake" if request.by_lake else "an operator"
+        log.info(f"request of {asker}", kind=request.kind, relation_id=relation_id)
         if request.kind == FORGET:
             if known is not None and known.state not in (CURRENT, COPYING):
                 self._tracker.forget_table(relation_id)
@@ -79,10 +87,24 @@ class RequestedTables:
             return set()
         if relation_id == ALL_TABLES:
             return {each for each, table in tables.items() if table.state not in (COPYING, DROPPED)}
+        if request.by_lake and known is not None and not self._may_copy_for_lake(known):
+            return set()
         if known is not None and known.state == COPYING:
             # The lake may have lost what was sent of that copy: it asks once, and its end mends nothing then.
             log.info("table is being copied, and is copied again behind that", relation_id=relation_id)
         return {relation_id}
+
+    def _may_copy_for_lake(self, known: TableProgress) -> bool:
+        relation_id = known.relation_id
+        if known.state == QUARANTINED:
+            log.info("table is quarantined: only an operator's request is followed", relation_id=relation_id)
+            return False
+        counted = with_trouble(known, time.time())
+        self._tracker.remember_tables({relation_id: counted})
+        if known.state not in (CURRENT, COPYING) or not is_copied_too_often(counted.troubles):
+            return True
+        self._in_vain.add(relation_id)
+        return False
 
     def _remember_read(self, read: RequestsRead, doubted: set[int]) -> None:
         """A doubt is told by the next cut that ends no transaction in its midst: until then none says that it is read.
@@ -92,9 +114,11 @@ class RequestedTables:
         """
         tables, doubts = self._tracker.progress.tables, self._watch.doubts
         followed = {each for each in doubted if each in tables and tables[each].state == CURRENT}
+        in_vain, self._in_vain = self._in_vain - self.to_copy, set()
         option = {READ_OPTION: str(read.next_offset)}
-        if followed or doubts.remembers_later(READ_OPTION):
+        if followed or in_vain or doubts.remembers_later(READ_OPTION):
             doubts.add_unequal(followed, option)
+            doubts.add_copied_in_vain(in_vain, option)
         else:
             self._tracker.remember_options(option)
 

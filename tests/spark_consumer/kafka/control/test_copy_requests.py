@@ -1,4 +1,4 @@
-"""The job asks for copies of tables that it left, a few times each, and only where a copy mends."""
+"""The job asks for copies of tables that it left, and only where a copy mends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from walbridge.schemas.control.table_request import COPY, request_of
 from walbridge.schemas.errors import OperatorError, TableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_sections import Lake
-from walbridge.spark_consumer.kafka.control.copy_requests import AGAIN_MAX, WITHIN_S, CopyRequests
+from walbridge.spark_consumer.kafka.control.copy_requests import CopyRequests
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 Policy = Literal["copy", "quarantine", "stop"]
@@ -33,7 +33,7 @@ class Sent:
             request = request_of("slot", key, value)
             assert (topic, partition) == ("p.progress", 0)
             assert request is not None
-            assert request.kind == COPY
+            assert (request.kind, request.by_lake) == (COPY, True)
             found.append(request.relation_id)
         return found
 
@@ -58,17 +58,6 @@ def test_nothing_is_asked_for_where_the_settings_say_so(policy: Policy) -> None:
 def test_nothing_is_asked_for_where_no_producer_would_read_it() -> None:
     sent = Sent(partitions=0)
     assert sent.requests.ask("slot", [trouble(1)]) == frozenset()
-
-
-def test_table_in_trouble_again_and_again_is_left_to_people(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s = 1000.0
-    monkeypatch.setattr("walbridge.spark_consumer.kafka.control.copy_requests.time.monotonic", lambda: now_s)
-    sent = Sent()
-    for _ in range(AGAIN_MAX):
-        assert sent.requests.ask("slot", [trouble(1)]) == {1}
-    assert sent.requests.ask("slot", [trouble(1), trouble(2)]) == {2}
-    now_s += WITHIN_S
-    assert sent.requests.ask("slot", [trouble(1)]) == {1}
 
 
 def test_job_that_may_not_write_goes_on_and_says_so(

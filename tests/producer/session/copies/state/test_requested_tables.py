@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +23,7 @@ from tests.producer.copied_session import (
     shown,
 )
 from tests.producer.copied_session import insert as inserted
+from walbridge.producer.copying.troubles import AGAIN_MAX
 from walbridge.producer.kafka.table_requests import RequestsRead, TableRequests
 from walbridge.producer.postgres.copy_beside.copy_protocol import (
     Failed,
@@ -341,6 +343,56 @@ def test_doubt_of_a_table_that_is_not_followed_or_being_copied_says_nothing() ->
         there = Asked(session)
         there.ask(TableRequest.of_doubt(LATE), TableRequest.of_doubt(7))
         assert not session.kept_watch.doubts
+
+
+OF_LAKE = TableRequest(COPY, LATE, by_lake=True)
+
+
+def test_table_whose_copies_do_not_help_the_lake_is_quarantined_until_an_operator_asks() -> None:
+    """Whoever runs the job: each request may come from another process."""
+    with asked() as there:
+        session = there.session
+        for number in range(AGAIN_MAX):
+            there.ask(OF_LAKE, next_offset=8 + number)
+            assert to_copy(session.tracker.progress) == {LATE}
+            session.copies._reading.forget(LATE)  # as if it were copied
+        there.ask(OF_LAKE, next_offset=50)
+        session.transaction(inserted(2, "two"))
+        session.rest()
+        table = session.table()
+        assert (table.state, to_copy(session.last.progress)) == ("quarantined", frozenset())
+        assert "the lake still cannot write it on" in (table.why or "")
+        assert (session.kinds[-1], read_until(session.last.progress)) == ("dropped", 50)
+        there.ask(OF_LAKE, next_offset=51)
+        assert to_copy(session.tracker.progress) == frozenset()
+        there.ask(TableRequest(COPY, LATE), next_offset=52)
+        assert to_copy(session.tracker.progress) == {LATE}
+
+
+def test_table_whose_copies_do_not_help_the_lake_is_quarantined_while_it_is_copied() -> None:
+    recent = tuple([int(time.time())] * AGAIN_MAX)
+    begun = copying("7")
+    with copied({**begun, LATE: replace(begun[LATE], troubles=recent)}) as session:
+        Asked(session).ask(OF_LAKE)
+        session.transaction(announcement(), inserted(9, "nine"))
+        session.rest()
+        assert session.table().state == "quarantined"
+
+
+def test_operator_may_ask_as_often_as_they_like() -> None:
+    with asked() as there:
+        for _ in range(AGAIN_MAX + 1):
+            there.ask(TableRequest(COPY, LATE))
+        assert not there.session.kept_watch.doubts
+        assert there.session.tracker.progress.tables[LATE].troubles == ()
+
+
+def test_table_that_an_operator_asks_for_too_is_copied_however_often_the_lake_asked() -> None:
+    recent = tuple([int(time.time())] * AGAIN_MAX)
+    with asked(replace(CURRENT, troubles=recent)) as there:
+        there.ask(OF_LAKE, TableRequest(COPY, LATE))
+        assert not there.session.kept_watch.doubts
+        assert to_copy(there.session.tracker.progress) == {LATE}
 
 
 def test_copy_of_all_tables_is_left_for_a_new_epoch_where_no_session_came_to_the_end_of_the_wal() -> None:
