@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 import structlog
 
+from walbridge.producer.copying.copy_share import seconds_left
 from walbridge.producer.copying.copy_state import Chunk, TableState
 from walbridge.producer.copying.table_record import with_state
 from walbridge.producer.copying.window import Void
@@ -59,7 +60,7 @@ class WholeSteps:
         self._limits, self._changes, self._put_off = limits, parts.changes, put_off
         self._reading, self._stream, self._out = parts.reading, parts.stream, parts.out
         self._arrival, self._start, self._records = parts.arrival, parts.start, parts.records
-        self._begun_s = self._reported_s = self._entered_s = 0.0
+        self._reported_s = self._entered_s = 0.0
         self._changes_left: int | None = None
 
     def begin(self, found: TableFound, writer: RecordWriter, begun: int) -> None:
@@ -86,16 +87,16 @@ class WholeSteps:
             self._reading.whole_reader.give_back,
             self._out.refuse_too_large,
         )
-        self._begun_s = self._reported_s = self._entered_s = time.monotonic()
+        self._reported_s = self._entered_s = time.monotonic()
         self._changes_left = None
-        size_bytes = 0 if found.size is None else found.size.size_bytes
+        size_bytes = _size_bytes(found)
         log.warning(
             "table is read in one piece, since no key orders it: this holds vacuum back, and ALTER of it waits",
             table=name,
             relation_id=relation_id,
             lsn=format_lsn(lsn),
             estimated_bytes=size_bytes,
-            estimated_seconds=1 + size_bytes // _BYTES_PER_S,
+            estimated_seconds=1 + size_bytes // min(_BYTES_PER_S, self._limits.copy_bytes_per_s or _BYTES_PER_S),
         )
 
     def step(self) -> None:
@@ -207,13 +208,24 @@ class WholeSteps:
         log.info("table is copied", table=whole.name, rows=rows, lsn=format_lsn(lsn))
 
     def _report(self, whole: WholeCopy) -> None:
-        """While it is read. How far the copy is, all copies tell (``copy_progress.py``)."""
+        """While it is read. How much of it is published, all copies tell (``copy_progress.py``)."""
         now_s = time.monotonic()
-        if whole.read is None and now_s - self._reported_s >= REPORT_S:
-            self._reported_s = now_s
-            log.warning(
-                "table is still being read in one piece, which holds vacuum back",
-                table=whole.name,
-                seconds=round(now_s - self._begun_s),
-                changes_set_aside=0 if whole.aside is None else len(whole.aside),
-            )
+        if whole.read is not None or now_s - self._reported_s < REPORT_S:
+            return
+        self._reported_s = now_s
+        size, seconds = whole.found.size, now_s - whole.asked_s
+        share = None if size is None else size.share(whole.rows_read, whole.bytes_read)
+        left_s = seconds_left(share, 0.0, seconds)
+        log.warning(
+            "table is still being read in one piece, which holds vacuum back",
+            table=whole.name,
+            seconds=round(seconds),
+            bytes_read=whole.bytes_read,
+            estimated_bytes=_size_bytes(whole.found),
+            seconds_left=None if left_s is None else round(left_s),
+            changes_set_aside=0 if whole.aside is None else len(whole.aside),
+        )
+
+
+def _size_bytes(found: TableFound) -> int:
+    return 0 if found.size is None else found.size.size_bytes

@@ -44,6 +44,7 @@ class WholeCopy:
         failure: why it cannot go on, where a person has to do something.
         rows_due, bytes_due: of rows that are here, to be published next; what they take.
         rows_taken, bytes_taken: of those that were published.
+        asked_s: when its rows were asked for, on the monotonic clock.
 
     Args:
         begun: a 64-bit xid above those of all transactions whose changes may be missing in the stream.
@@ -74,7 +75,7 @@ class WholeCopy:
         self._piece: Iterator[bytes] = iter(())
         self._begun, self._queue, self._give_back = begun, queue, give_back
         self._refuse_too_large = refuse_too_large
-        self._again_s = 0.0
+        self.asked_s = self._again_s = 0.0
 
     @property
     def relation_id(self) -> int:
@@ -87,6 +88,16 @@ class WholeCopy:
         return self.found.table.qualified_name
 
     @property
+    def rows_read(self) -> int:
+        """Published or not."""
+        return self.rows_taken + self.rows_due
+
+    @property
+    def bytes_read(self) -> int:
+        """What they take."""
+        return self.bytes_taken + self.bytes_due
+
+    @property
     def is_due(self) -> bool:
         """Whether its rows are to be asked for."""
         return self.aside is None and time.monotonic() >= self._again_s
@@ -94,7 +105,7 @@ class WholeCopy:
     def open(self, before: Before) -> WholeWanted:
         """Set its changes aside from here on, and ask for its rows."""
         before = Before(max(before.begun, self._begun), before.received)
-        self.aside = SetAside(before, self._queue)
+        self.aside, self.asked_s = SetAside(before, self._queue), time.monotonic()
         return WholeWanted(self.found.table, self.found.shape, before)
 
     def wait(self, pause_s: float) -> None:
