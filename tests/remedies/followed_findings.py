@@ -15,9 +15,9 @@ RIGHTS = "tests/end_to_end/security/test_rights_of_the_producer.py::"
 FINDINGS_BY_TEST: dict[str, tuple[str, ...]] = {
     ROLE: (
         "role:replication_finding: … may not replicate",
-        "role:role_findings: row security hides rows of … from …",
-        "role:role_findings: … may not read …",
-        "role:role_findings: … may not use schema …",
+        "role:_lacking: row security hides rows of … from …",
+        "role:_lacking: … may not read …",
+        "role:_lacking: … may not use schema …",
     ),
     SQL: (
         "tables:_unfit_identities: …",

@@ -121,7 +121,9 @@ def _broker(reached: Reached) -> Iterator[Finding]:
 def _topics(reached: Reached) -> Iterator[Finding]:
     counts = reached.counts or {}
     yield from topics.topic_findings(reached.settings, reached.topics, counts, reached.relations, reached.progress)
-    yield from topics.left_out_findings(reached.progress, reached.relations)
+    is_known = reached.connection is not None and not reached.is_locked
+    grants = role.missing_grants(reached.connected, reached.tables) if is_known else {}
+    yield from topics.left_out_findings(reached.progress, reached.relations, grants)
 
 
 def _lake(reached: Reached) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ In: an admin client. Out: findings. Nothing is made: what is missing is only tri
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource, ResourceType
@@ -119,12 +120,15 @@ def _replication(facts: BrokerFacts, wanted: int) -> Iterator[Finding]:
         )
 
 
-def left_out_findings(progress: Progress | None, known: Iterable[RelationRecord] = ()) -> Iterator[Finding]:
+def left_out_findings(
+    progress: Progress | None, known: Iterable[RelationRecord] = (), grants: Mapping[int, str] = MappingProxyType({})
+) -> Iterator[Finding]:
     """Tables whose changes are not published, and copies in progress. The pipeline goes on, but readers do not have
     these tables, or have them stale.
 
     Args:
         known: the relations of the metadata topic, oldest first.
+        grants: by relation id of a table that the role may not read, the SQL without which no copy can be made.
     """
     if progress is None or progress.state != "streaming":
         return
@@ -140,7 +144,8 @@ def left_out_findings(progress: Progress | None, known: Iterable[RelationRecord]
             yield ok(TOPICS, f"table {table.name} waits for its turn: {table_progress.why}")
         else:
             text = f"table {table.name} is {table_progress.state} and not published{since}: {table_progress.why}"
-            yield warning(TOPICS, text, copy_command(table.name))
+            grant = f"{grants[table.relation_id]} then " if table.relation_id in grants else ""
+            yield warning(TOPICS, text, f"{grant}{copy_command(table.name)}")
 
 
 def topic_findings(

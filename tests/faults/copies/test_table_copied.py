@@ -9,13 +9,16 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.faults.followed import settings_of
 from tests.faults.kill_points import BESIDE
 from tests.faults.seed import fault_seed
 from tests.faults.writer import Writer
 from tests.fix_producer import ProducerUnderTest
 from tests.topic_reader import Topics
+from walbridge.check.verb import all_findings
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.control.table_progress import TableProgress
+from walbridge.tables.copy import copy
 
 pytestmark = pytest.mark.fault
 
@@ -184,8 +187,11 @@ def test_table_that_the_role_may_not_read_is_stale_until_it_may(following: Produ
         stale = table(following, "u")
         assert stale is not None
         assert (stale.state, stale.name, stale.why) == ("stale", "public.u", "the role may not read public.u")
-        execute(f"GRANT SELECT ON u TO {role}")
-        running.wait_for_log("table is copied")
+        (found,) = (each for each in all_findings(settings_of(following)) if "public.u is stale" in each.text)
+        grant, _, then = str(found.remedy).partition(" then ")
+        assert then == "walbridge copy public.u"
+        execute(grant)
+        assert copy(settings_of(following), ["public.u"], wait=True, say=print) == 0
         following.check_equal()
     finally:
         following.kill_all()

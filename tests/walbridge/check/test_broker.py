@@ -118,6 +118,13 @@ def test_tables_that_came_after_the_copy_are_warned_of_and_no_others() -> None:
     assert [*left_out_findings(None)] == []
 
 
+def test_table_that_the_role_may_not_read_needs_its_grant_before_a_copy() -> None:
+    late = TableProgress(3, "stale", name="public.late", since=Lsn(0x2BC), why="the role may not read public.late")
+    (found,) = left_out_findings(Progress("streaming", "7", 1, "s", "shop", tables={3: late}), grants={3: "GRANT …;"})
+
+    assert found.remedy == "GRANT …; then walbridge copy public.late"
+
+
 def test_table_that_waits_for_its_first_copy_needs_nobody() -> None:
     waits = TableProgress(3, "stale", name="public.late", why=FIRST_COPY_WAITS)
 

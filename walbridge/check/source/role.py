@@ -26,24 +26,37 @@ FROM pg_roles WHERE rolname = session_user"""
 
 def role_findings(connection: SqlConnection, tables: Sequence[PublishedTable]) -> Iterator[Finding]:
     """May it read the published tables? (Whether it may replicate is found by trying.)"""
-    by_id = {table.relation_id: table for table in tables}
-    readable = 0
-    for relation_id, role, usage, select, hidden in connection.execute(_RIGHTS, (list(by_id),)):
-        table, of_role = by_id[relation_id], quoted(role)
-        if not usage:
-            schema = quoted(table.namespace)
-            yield error(
-                AREA, f"{role} may not use schema {table.namespace}", f"GRANT USAGE ON SCHEMA {schema} TO {of_role};"
-            )
-        if not select:
-            grant = f"GRANT SELECT ON TABLE {table.quoted_name} TO {of_role};"
-            yield error(AREA, f"{role} may not read {table.qualified_name}", grant)
-        if hidden:
-            text = f"row security hides rows of {table.qualified_name} from {role}"
-            yield error(AREA, text, f"ALTER ROLE {of_role} BYPASSRLS;")
-        readable += bool(usage and select and not hidden)
+    lacking = _lacking(connection, tables)
+    for faults in lacking.values():
+        yield from faults
+    readable = sum(not faults for faults in lacking.values())
     if readable:
         yield ok(AREA, f"may read {readable} of {len(tables)} published tables")
+
+
+def missing_grants(connection: SqlConnection, tables: Sequence[PublishedTable]) -> dict[int, str]:
+    """By relation id of a table that cannot be read as it is: the SQL that lets the role read it."""
+    found = _lacking(connection, tables)
+    return {each: " ".join(fault.remedy or "" for fault in faults) for each, faults in found.items() if faults}
+
+
+def _lacking(connection: SqlConnection, tables: Sequence[PublishedTable]) -> dict[int, list[Finding]]:
+    """By relation id: what keeps the role from the table's rows."""
+    by_id = {table.relation_id: table for table in tables}
+    found = {}
+    for relation_id, role, usage, select, hidden in connection.execute(_RIGHTS, (list(by_id),)):
+        table, of_role = by_id[relation_id], quoted(role)
+        faults = found[relation_id] = list[Finding]()
+        if not usage:
+            grant = f"GRANT USAGE ON SCHEMA {quoted(table.namespace)} TO {of_role};"
+            faults.append(error(AREA, f"{role} may not use schema {table.namespace}", grant))
+        if not select:
+            grant = f"GRANT SELECT ON TABLE {table.quoted_name} TO {of_role};"
+            faults.append(error(AREA, f"{role} may not read {table.qualified_name}", grant))
+        if hidden:
+            text = f"row security hides rows of {table.qualified_name} from {role}"
+            faults.append(error(AREA, text, f"ALTER ROLE {of_role} BYPASSRLS;"))
+    return found
 
 
 def replication_finding(connection: SqlConnection, refusal: OperatorError) -> Finding:
