@@ -17,6 +17,7 @@ from psycopg import sql
 from walbridge.producer.errors.publications import not_published, publication_gone
 from walbridge.producer.errors.tables import dropped_meanwhile
 from walbridge.producer.guards.unfit.foreign_rows import refuse_foreign_rows
+from walbridge.producer.guards.unfit.publication_faults import refuse_unsent_operations
 from walbridge.producer.guards.unfit.replica_identity import refuse_unfit_identities
 from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.producer.kafka.topic_specs import TopicSpec, control_topics, data_topic_spec, status_topic_spec
@@ -87,6 +88,7 @@ def initialise(
             raise not_published(settings.postgres.publication_names)
         refuse_unfit_identities(connection, settings, tables)
         if slot.inspect(connection, settings.postgres.slot) is None:  # else it was copied, or its start refuses
+            refuse_unsent_operations(settings, tables)
             refuse_foreign_rows(connection, settings, tables)
         specs = [*control_topics(settings), *_data_topics(connection, settings, tables)]
         counts = retry_at_start(lambda: TopicAdmin(settings).ensure(specs), timeout_s)

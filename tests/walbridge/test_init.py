@@ -43,17 +43,32 @@ def said(settings: Settings) -> list[str]:
     return lines
 
 
-def test_table_whose_filter_may_lose_values_is_refused_before_topics_and_slot(
-    settings: Settings, database: Database, kafka: KafkaBroker
+REFUSED = {
+    "a filter that may lose values": (
+        "WHERE (id > 5)",
+        "unchanged values of note",
+        "ALTER TABLE {table} REPLICA IDENTITY FULL;",
+    ),
+    "operations that do not come": (
+        "WITH (publish = 'insert')",
+        "does not publish update, delete, truncate",
+        """ALTER PUBLICATION "walbridge" SET (publish = 'insert, update, delete, truncate');""",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "what", "remedy"), REFUSED.values(), ids=REFUSED)
+def test_what_a_start_would_refuse_of_a_publication_is_refused_before_topics_and_slot(
+    settings: Settings, database: Database, kafka: KafkaBroker, options: str, what: str, remedy: str
 ) -> None:
     """I6: a slot would hold WAL back for a copy that the producer does not begin."""
     table = sql.Identifier("Odd schema", ODD_TABLE).as_string(None)
     database.execute(
-        f"ALTER TABLE {table} ADD id int PRIMARY KEY; CREATE PUBLICATION walbridge FOR TABLE {table} WHERE (id > 5)"
+        f"ALTER TABLE {table} ADD id int PRIMARY KEY; CREATE PUBLICATION walbridge FOR TABLE {table} {options}"
     )
-    with pytest.raises(OperatorError, match="unchanged values of note") as refusal:
+    with pytest.raises(OperatorError, match=what) as refusal:
         said(settings)
-    assert f"ALTER TABLE {table} REPLICA IDENTITY FULL;" in refusal.value.remedy
+    assert remedy.format(table=table) in refusal.value.remedy
     assert database.rows("SELECT 1 FROM pg_replication_slots WHERE database = current_database()") == []
     topics = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=60).topics
     assert not [name for name in topics if name.startswith(f"{settings.name}.")]

@@ -7,7 +7,7 @@ differ, Postgres ends the stream. If row filters differ by operation, no copy ca
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from walbridge.producer.errors.publications import publish_all, the_publications
+from walbridge.producer.errors.publications import operations_missing, publish_all, the_publications
 from walbridge.producer.postgres.facts import Membership, PublishedTable
 from walbridge.producer.postgres.publications.combined_publications import (
     have_one_filter,
@@ -16,6 +16,7 @@ from walbridge.producer.postgres.publications.combined_publications import (
     missing_operations,
 )
 from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_schema import quoted
 
 
@@ -86,6 +87,18 @@ def unsent_operations(tables: Iterable[PublishedTable]) -> Iterator[OperatorErro
                 "such changes do not come",
                 remedy=publish_all(names[:1]),
             )
+
+
+def refuse_unsent_operations(settings: Settings, tables: Iterable[PublishedTable]) -> None:
+    """Before anything is made: a start refuses a publication that leaves operations out, unless it may be an archive.
+
+    Raises:
+        OperatorError: the only publication leaves some out; of several, ``unsent_operations`` says of which tables.
+    """
+    names = settings.postgres.publication_names
+    members = [member for table in tables for member in table.memberships]
+    if len(names) == 1 and not settings.postgres.archives and (missing := missing_operations(members)):
+        raise operations_missing(names, missing)
 
 
 def archive_faults(tables: Iterable[PublishedTable]) -> Iterator[OperatorError]:
