@@ -16,6 +16,7 @@ from tests.faults.writer import Writer
 from tests.fix_producer import ProducerUnderTest
 from tests.topic_reader import Topics
 from walbridge.check.verb import all_findings
+from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.tables.copy import copy
@@ -115,13 +116,37 @@ def test_copy_killed_at_every_point_goes_on_and_loses_nothing(following: Produce
     assert (kinds["copy_begin"], kinds["copy_end"]) == (2, 2), "one of them is that of the first copy"
 
 
-def test_table_that_nobody_writes_to_is_copied(following: ProducerUnderTest) -> None:
+@pytest.mark.parametrize("published", ["ALL TABLES", "TABLES IN SCHEMA public"])
+def test_table_that_nobody_writes_to_is_copied(producer: ProducerUnderTest, published: str) -> None:
     """A look at the publication finds it, also where it is empty."""
-    running = following.start_streaming()
-    following.database.execute("CREATE TABLE quiet (id int PRIMARY KEY)")
+    execute = producer.database.execute
+    execute(f"CREATE TABLE t (id int PRIMARY KEY); CREATE PUBLICATION walbridge FOR {published}")
+    running = producer.start_streaming()
+    execute("CREATE TABLE quiet (id int PRIMARY KEY)")
     running.wait_for_log("table is copied")
+    producer.check_equal()
+    assert state_of(producer, "quiet") == "current"
+
+
+def test_table_that_comes_and_goes_inside_a_migration_leaves_no_topic_and_no_copy(
+    following: ProducerUnderTest,
+) -> None:
+    """Its changes are in the stream, by relations that the catalogue does not know any more."""
+    with following.database.connect() as connection:
+        following.start_streaming()
+        made, filled, gone = "CREATE TABLE {} (id int PRIMARY KEY)", "INSERT INTO {} VALUES (1)", "DROP TABLE {}"
+        connection.execute("; ".join(each.format("at_once") for each in (made, filled, gone)))
+        for each in (made, filled, gone):
+            connection.execute(each.format("by_steps"))
+        connection.execute("INSERT INTO t (v) VALUES (1)")
     following.check_equal()
-    assert state_of(following, "quiet") == "current"
+    with following.topics() as topics:
+        following.caught_up(topics)
+        others = [known for known in progress_of(topics).tables.values() if known.state != "current"]
+        assert {(known.state, known.topic) for known in others} <= {("dropped", None)}, others
+        assert {relation.table.name for relation in topics.replay()} == {"t"}
+    counts = TopicAdmin(settings_of(following)).partition_counts()
+    assert [each for each in counts if each.startswith(f"{following.name}.public.")] == [f"{following.name}.public.t"]
 
 
 def test_table_that_is_added_is_copied_with_the_rows_that_it_had(producer: ProducerUnderTest) -> None:
