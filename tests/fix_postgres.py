@@ -95,6 +95,13 @@ def postgres_version() -> Iterator[Callable[[int], PostgresServer]]:
         yield of
 
 
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[PostgresServer]:
+    """For tests that change what holds for a whole server."""
+    with PostgresServer() as server:
+        yield server
+
+
 @pytest.fixture
 def database(postgres: PostgresServer) -> Iterator[Database]:
     """A fresh, empty database; its slots and connections are dropped with it."""
