@@ -12,7 +12,7 @@ from walbridge.schemas.errors import copy_command
 from walbridge.schemas.position import format_lsn
 from walbridge.status.pipeline_status import Lag, PipelineStatus, Published, Silent, TableState, held_bytes
 from walbridge.status.words import BUG, FAILED, UNSAID, word_lines
-from walbridge.tables.table_status import copied_text, share_text
+from walbridge.tables.table_status import copied_text, one_line, share_text
 
 TABLES_SHOWN_MAX = 30
 
@@ -26,6 +26,10 @@ _OF_TABLES = ("tables", "")
 
 def rows(status: PipelineStatus) -> list[tuple[str, str]]:
     """Heading and text of each row."""
+    return [(heading, one_line(text)) for heading, text in _rows(status)]
+
+
+def _rows(status: PipelineStatus) -> list[tuple[str, str]]:
     return [
         ("pipeline", f"{status.pipeline}, {moment_text(status.at)}"),
         ("server", _server(status.source)),

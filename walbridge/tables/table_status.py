@@ -116,6 +116,11 @@ def copy_text(copy: TableCopy | None) -> str:
     return "" if copy is None else copied_text(copy.rows, copy.bytes)
 
 
+def one_line(text: str) -> str:
+    """The text with what would end or garble its line escaped, as in the logs: names may hold anything."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 def lines(found: Iterable[TableStatus], *, lake_is_known: bool, width: int | None = None) -> list[str]:
     """One line for each table, in columns. Where a line would be wider than ``width`` characters, each table takes
     several lines instead."""
@@ -142,7 +147,7 @@ def _row(status: TableStatus, *, lake_is_known: bool) -> list[str]:
         _keys_text(status.copy) if status.state in (CURRENT, ARCHIVE) else copy_text(status.copy),
     ]
     row.append(f"topic {status.topic}" if status.topic else "no topic")
-    return [*row, _lake_text(status.lake)] if lake_is_known else row
+    return [*map(one_line, [*row, _lake_text(status.lake)] if lake_is_known else row)]
 
 
 def _lake_text(entry: LakeEntry | None) -> str:

@@ -56,6 +56,13 @@ def test_no_line_is_longer_than_the_terminal_and_no_word_is_lost(width: int) -> 
     assert "".join("".join(folded).split()) == "".join("".join(shown(names, None)).split())
 
 
+def test_name_that_would_end_its_line_is_escaped_as_in_the_logs() -> None:
+    assert shown(["public.two\nlines\x1b[31m"], None) == [
+        "public.two\\nlines\\x1b[31m  stale since 0/200: a row of 17.3 MB is larger than [producer] row_bytes_max = "
+        "16,777,216    topic p.public.two\\nlines\\x1b[31m  lake public/two\\nlines\\x1b[31m version 7"
+    ]
+
+
 def test_lines_that_fit_and_those_of_a_pipe_stay_one_for_each_table() -> None:
     assert len(shown(["public.t", "public.u"], 200)) == 2
     assert len(shown(["public.t", LONGEST], None)) == 2
