@@ -75,6 +75,10 @@ class TableLocked(RetryableError):
     """Postgres is there, but another session has held a lock on a table for longer than we wait."""
 
 
+class ServerFault(RetryableError):
+    """Postgres is there, and met a fault of its own. It may pass by itself, or come each time."""
+
+
 class NoConnectionLeft(RetryableError):
     """Postgres is there, and others have all the connections that it gives, or gives us."""
 

@@ -3,7 +3,11 @@
 from collections.abc import Mapping
 
 from walbridge.producer.errors.remedies import copied_again
-from walbridge.schemas.errors import OperatorError, copy_command
+from walbridge.schemas.errors import OperatorError, ServerFault, copy_command
+
+
+class Unreadable(OperatorError):
+    """No copy of the table can be made before somebody mends the server."""
 
 
 class TableRewritten(OperatorError):
@@ -36,6 +40,15 @@ def copied_in_vain(table: str) -> OperatorError:
     return OperatorError(
         f"table {table} was copied for the lake again and again, and the lake still cannot write it on",
         remedy=f"mend what the log of walbridge materialize says of it, then {copied_again(table)}",
+    )
+
+
+def cannot_be_read(table: str, fault: ServerFault) -> Unreadable:
+    """Only the server's own log, and who looks after it, can say why."""
+    return Unreadable(
+        f"each time that table {table} is read to be copied, the server meets a fault of its own: {fault}",
+        remedy="look for it in the server's log; pg_amcheck says whether files are damaged: REINDEX mends an index, a "
+        f"backup the rows; then {copied_again(table)}",
     )
 
 

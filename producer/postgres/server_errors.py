@@ -12,7 +12,14 @@ from psycopg import pq
 from walbridge.producer.errors.remedies import BINARY_OFF
 from walbridge.producer.postgres import certificates
 from walbridge.schemas.ddl_row import DDL_PUBLICATION
-from walbridge.schemas.errors import NoConnectionLeft, OperatorError, RetryableError, StreamLost, TableLocked
+from walbridge.schemas.errors import (
+    NoConnectionLeft,
+    OperatorError,
+    RetryableError,
+    ServerFault,
+    StreamLost,
+    TableLocked,
+)
 
 
 class DdlPublicationMissing(RetryableError):
@@ -130,6 +137,8 @@ def by_sqlstate(sqlstate: str, message: str, *, is_stream: bool = False) -> Oper
         remedy = _DEFINITE["54"]
     if remedy is not None:
         return OperatorError(f"Postgres refused ({sqlstate}): {message}", remedy)
+    if sqlstate == _INTERNAL:
+        return ServerFault(f"Postgres ({sqlstate}): {message}")
     return RetryableError(f"Postgres ({sqlstate or 'no SQLSTATE'}): {message}")
 
 

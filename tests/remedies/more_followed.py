@@ -28,6 +28,10 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "spark_consumer/kafka/decided_log.py:_ask_existing_topics",
         "spark_consumer/kafka/decided_log.py:_truncated_logs",
     ),
+    "tests/producer/session/copies/test_copies_with_faults.py::"
+    "test_table_at_which_the_server_fails_each_time_is_quarantined_until_an_operator_asks": (
+        "producer/errors/tables.py:cannot_be_read",
+    ),
     "tests/producer/session/copies/state/test_requested_tables.py::"
     "test_table_whose_copies_do_not_help_the_lake_is_quarantined_until_an_operator_asks": (
         "producer/errors/tables.py:copied_in_vain",

@@ -1,15 +1,19 @@
 """What becomes of the answers of the copies' reader: what was found, rows, and what could not be read.
 
 In: answers, and whether the changes of the stream have made a chunk void. Out: what can be published, or when it is
-asked for again. A table of which no copy can be made is stale, with the reason, and is tried again now and then.
+asked for again. A table of which no copy can be made is stale, with the reason, and is tried again now and then. Faults
+of the server itself count among its troubles: where they come each time, it is quarantined.
 """
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import structlog
 
+from walbridge.producer.copying.troubles import is_copied_too_often, with_trouble
 from walbridge.producer.copying.window import Void
+from walbridge.producer.errors.tables import Unreadable, cannot_be_read
 from walbridge.producer.postgres.copy_beside.copy_protocol import (
     Answer,
     ChunkAltered,
@@ -34,7 +38,7 @@ from walbridge.schemas.control.table_progress import (
     TableProgress,
     restarts_each_session,
 )
-from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.errors import OperatorError, RetryableError, ServerFault
 
 log = structlog.get_logger()
 
@@ -44,10 +48,11 @@ class CopyAnswers:
 
     Args:
         policy: ``on_table_error``, for tables of a pipeline's first copy.
+        doubt: told a followed table whose copy cannot go on: the next cut leaves it.
     """
 
-    def __init__(self, parts: StepParts, policy: str) -> None:
-        self._policy, self._changes = policy, parts.changes
+    def __init__(self, parts: StepParts, policy: str, doubt: Callable[[int, OperatorError], None]) -> None:
+        self._policy, self._changes, self._doubt = policy, parts.changes, doubt
         self._reading, self._stream, self._out = parts.reading, parts.stream, parts.out
         self._last_reasons: dict[int, str] = {}
         """By table: the last reason why it cannot be copied."""
@@ -119,8 +124,6 @@ class CopyAnswers:
 
     def put_off(self, relation_id: int, error: BaseException) -> None:
         """The table cannot be read now. This error does not end the session."""
-        refusal = error if isinstance(error, OperatorError) else None
-        why = refusal.what if refusal else str(error)
         if relation_id == PUBLICATION:
             self._reading.to_copy.note_list_failed()
             if isinstance(error, RetryableError):
@@ -131,8 +134,12 @@ class CopyAnswers:
         if not is_wanted:
             self._reading.to_copy.forget(relation_id)  # by the very cut that its copy would have begun in
             return
-        pause_s = self._reading.to_copy.pause_s(relation_id, is_refused=refusal is not None)
         table = self._reading.to_copy.published.get(relation_id)
+        if isinstance(error, ServerFault) and known is not None:
+            error = self._count_fault(known, table, error)
+        refusal = error if isinstance(error, OperatorError) else None
+        why = refusal.what if refusal else str(error)
+        pause_s = self._reading.to_copy.pause_s(relation_id, is_refused=isinstance(error, OperatorError | ServerFault))
         self._reading.to_copy.put_off(relation_id, pause_s)
         if self._reading.whole is not None and self._reading.whole.relation_id == relation_id:
             self._reading.end_whole()
@@ -145,6 +152,15 @@ class CopyAnswers:
         elif table is not None:
             self._stay_stale(table, why, refusal)
 
+    def _count_fault(
+        self, known: TableProgress, table: PublishedTable | None, fault: ServerFault
+    ) -> Unreadable | ServerFault:
+        """The fault; once it has come each time, why only a person can mend it."""
+        counted = with_trouble(known, time.time())
+        self._out.tracker.remember_tables({known.relation_id: counted})
+        name = table.qualified_name if table is not None else str(known.name)
+        return cannot_be_read(name, fault) if is_copied_too_often(counted.troubles) else fault
+
     def _wait(self, copied: CopiedTable, pause_s: float, why: str, refusal: OperatorError | None) -> None:
         """Pause a copy that has begun. Until it goes on, the table's record says what a person has to mend."""
         copied.wait(pause_s)
@@ -154,6 +170,8 @@ class CopyAnswers:
         if refusal is not None and known.state == COPYING and known.why != why:
             copied.state = replace(copied.state, why=why)
             tracker.remember_tables({relation_id: replace(known, why=why)})
+        if isinstance(refusal, Unreadable) and known.state == COPYING:
+            self._doubt(relation_id, refusal)
 
     def _is_published(self, relation_id: int) -> bool:
         known = self._out.tracker.progress
@@ -186,7 +204,8 @@ class CopyAnswers:
             return
         since = (known.since if known is not None and known.state == STALE else None) or self._stream.received
         name, table = published.qualified_name, known or TableProgress(relation_id, STALE)
-        state = QUARANTINED if is_first and self._policy == "quarantine" else STALE
+        is_given_up = isinstance(refusal, Unreadable) or (is_first and self._policy == "quarantine")
+        state = QUARANTINED if is_given_up else STALE
         left = replace(table, state=state, name=name, since=since, why=why, copy=None)
         self._out.tracker.remember_tables({relation_id: left})
         self._changes.leave_out(relation_id)

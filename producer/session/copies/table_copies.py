@@ -41,7 +41,7 @@ from walbridge.producer.session.copies.steps import CopySteps
 from walbridge.producer.session.copies.whole_steps import WholeSteps
 from walbridge.producer.session.transactions.transaction import OpenTransaction
 from walbridge.schemas.control.table_progress import QUARANTINED, STALE, TableProgress
-from walbridge.schemas.errors import copy_command
+from walbridge.schemas.errors import OperatorError, copy_command
 from walbridge.schemas.settings_sections import Producer
 
 log = structlog.get_logger()
@@ -58,7 +58,7 @@ class TableCopies:
     def __init__(self, limits: Producer, parts: StepParts, tables: Tables, watch: SourceWatch) -> None:
         self._reading, self._stream, self._out = parts.reading, parts.stream, parts.out
         self._changes, self._tables, self._watch = parts.changes, tables, watch
-        self._answers = CopyAnswers(parts, limits.on_table_error)
+        self._answers = CopyAnswers(parts, limits.on_table_error, self._doubt)
         self._whole = WholeSteps(limits, parts, self._answers.put_off)
         self._steps = CopySteps(parts, watch, self._whole.begin, self._answers.put_off)
         self.progress = CopyProgress()
@@ -177,6 +177,10 @@ class TableCopies:
         self._out.tracker.remember_tables({archive.relation_id: after})
         self._changes.leave_out(archive.relation_id)
         log.warning("table is quarantined", table=name, reason=why, remedy=copy_command(name))
+
+    def _doubt(self, relation_id: int, reason: OperatorError) -> None:
+        self._watch.doubts.add({relation_id: reason})
+        self._watch.now.next_xid()  # WAL: else no cut would tell, where nobody writes
 
     def _correct(self, relation_id: int) -> None:
         """Rows of a table that is current are to be read again: its changes are shown to their windows from here on."""
