@@ -66,6 +66,11 @@ def test_service_waits_for_healthy_peers_only(name: str) -> None:
     assert not waits.keys() & SIDE_SERVICES
 
 
+def test_executors_write_to_the_lake_where_the_job_does() -> None:
+    assert SERVICES["spark-worker"]["volumes"] == SERVICES["job"]["volumes"]
+    assert SERVICES["job"]["volumes"] == ["${LAKE:-lake}:/lake"], "neither read-only nor another folder"
+
+
 def test_images_are_pinned_or_built_here() -> None:
     assert {service["image"] for service in SERVICES.values() if "build" not in service} == IMAGES
     for service in SERVICES.values():

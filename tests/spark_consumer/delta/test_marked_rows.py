@@ -11,7 +11,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from tests.spark_consumer.delta.marked_rows import mark
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.delta.commit import RESTORE, Commit, Matches
+from walbridge.spark_consumer.delta.columns import LakeField
+from walbridge.spark_consumer.delta.commit import RESTORE, SHAPE, Commit, Matches
 from walbridge.spark_consumer.delta.maintenance import maintenance
 from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
@@ -19,6 +20,7 @@ from walbridge.spark_consumer.delta.table import LakeTable, Merge
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 PATH = "public/a"
+SHAPED = Commit("p", step=SHAPE)
 ROWS = pa.table({"id": pa.array(range(6), pa.int64()), "n": pa.array([0] * 6, pa.int64())})
 
 
@@ -74,6 +76,18 @@ def checkpointed(table: LakeTable) -> None:
     DeltaTable(table.uri).create_checkpoint()
 
 
+def widened(table: LakeTable) -> None:
+    table.add_columns([LakeField("more", "string", {})], SHAPED)
+
+
+def described(table: LakeTable) -> None:
+    table.describe_column(LakeField("n", "long", {"pg.name": "N"}), SHAPED)
+
+
+def given_a_property(table: LakeTable) -> None:
+    table.mark_spark_writes(SHAPED)
+
+
 @pytest.mark.parametrize(
     ("change", "found"),
     [
@@ -83,6 +97,9 @@ def checkpointed(table: LakeTable) -> None:
         (restored, [0, 2, 4, 5]),
         (compacted, [0, 1, 2, 4, 5]),
         (checkpointed, [0, 2, 4, 5]),
+        (widened, [0, 2, 4, 5]),
+        (described, [0, 2, 4, 5]),
+        (given_a_property, [0, 2, 4, 5]),
     ],
 )
 def test_marked_rows_stay_away_whatever_delta_rs_does(
