@@ -11,13 +11,14 @@ from pyspark.sql import SparkSession
 
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import CutsLost
+from walbridge.spark_consumer.kafka.change_reader import LARGE_BYTES
 from walbridge.spark_consumer.kafka.control.cuts_source import Cuts, CutsFrom, CutsSource
 from walbridge.spark_consumer.kafka.control.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.metrics import RUNNING, JobMetrics
 from walbridge.spark_consumer.pace import Pace
 from walbridge.spark_consumer.plan.lake_state import LakeState
-from walbridge.spark_consumer.plan.plan import take_cuts
+from walbridge.spark_consumer.plan.plan import ByteLimit, take_cuts
 from walbridge.spark_consumer.plan_runner import PlanRunner
 from walbridge.spark_consumer.resumption import Resumption, plan_of, refuse_faults, suspecting_missing_storage
 
@@ -29,6 +30,10 @@ class Job:
         self, spark: SparkSession, settings: Settings, stop: threading.Event, metrics: JobMetrics | None = None
     ) -> None:
         self._settings, self._stop = settings, stop
+        # A batch gets one transaction more at the most, which is split at the same size. Of a larger record only place
+        # and size are held.
+        batch_bytes = 2 * settings.producer.batch_bytes_max + LARGE_BYTES
+        self._byte_limit = ByteLimit(settings.lake.plan_bytes_max, batch_bytes, LARGE_BYTES)
         self._metrics = metrics or JobMetrics()
         self._kafka = KafkaLog(spark, settings)
         self._source = CutsSource(spark, self._kafka, settings)
@@ -91,7 +96,7 @@ class Job:
         """Apply these cuts plan by plan, until the job is asked to stop."""
         refuse_faults(self._state, cuts)
         while cuts and not self._stop.is_set():
-            count = take_cuts(cuts, self._settings.lake.plan_rows_max)
+            count = take_cuts(cuts, self._settings.lake.plan_rows_max, self._byte_limit)
             state, plan = plan_of(cuts[:count], self._state, self._plans)
             self._state = self._plans.carry_out(plan, state, is_open=False)
             cuts = cuts[count:]

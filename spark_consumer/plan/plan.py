@@ -32,6 +32,7 @@ from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 # Whoever carries out a plan needs what it is made of.
 __all__ = [
     "SUPERSEDED",
+    "ByteLimit",
     "Plan",
     "Segment",
     "TableHead",
@@ -121,23 +122,45 @@ def _without_messages(cut: Cut) -> Cut:
     )
 
 
-def take_cuts(cuts: Sequence[tuple[int, Cut]], rows_max: int) -> int:
+@dataclass(frozen=True, slots=True)
+class ByteLimit:
+    """How many bytes the records of a plan may have. Cuts carry no sizes, so each counts for the most that it can hold.
+
+    Args:
+        plan: the limit.
+        cut: what the producer puts into one Kafka transaction at the most.
+        row: the most that one record takes where all records of a plan are held.
+    """
+
+    plan: int
+    cut: int
+    row: int
+
+    def most(self, cut: Cut) -> int:
+        """The most that a plan may hold of this cut."""
+        return min(sum(part.records for part in cut.partitions) * self.row, self.cut)
+
+
+def take_cuts(cuts: Sequence[tuple[int, Cut]], rows_max: int, limit: ByteLimit | None = None) -> int:
     """How many of the (offset, cut) pairs go into the next plan: at least one, and all of one epoch.
 
-    A plan ends before the cut with which it would have more than ``rows_max`` rows, or with which
+    A plan ends before the cut with which it would have more than ``rows_max`` rows, or may have more bytes than the
+    ``limit``, or with which
 
     - a table would need more than SEGMENTS_MAX segments;
     - a topic passes to another relation (a table was made anew under its name);
     - a relation passes to another topic (a table was renamed);
     - the copy of a table begins that has changes in the plan.
     """
-    rows = 0
+    rows = size = 0
     barriers = Counter[int]()
     relations: dict[str, int] = {}
     topics: dict[int, str] = {}
     for count, (_, cut) in enumerate((offset, _without_messages(cut)) for offset, cut in cuts):
         rows += sum(part.records for part in cut.partitions)
+        size += 0 if limit is None else limit.most(cut)
         is_full = rows > rows_max or cut.epoch != cuts[0][1].epoch
+        is_full = is_full or (limit is not None and size > limit.plan)
         for table in cut.tables:
             barriers[table.relation_id] += len(table.barriers)
             is_full = is_full or barriers[table.relation_id] >= SEGMENTS_MAX

@@ -9,7 +9,7 @@ from tests.spark_consumer.plan.cuts import EPOCH, HEAD, at, changes, cut, number
 from walbridge.schemas.control.cut import Barrier, PartitionRange
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.spark_consumer.plan.cut_faults import cut_fault
-from walbridge.spark_consumer.plan.plan import SEGMENTS_MAX, TXN_STRIDE, make_plan, take_cuts
+from walbridge.spark_consumer.plan.plan import SEGMENTS_MAX, TXN_STRIDE, ByteLimit, make_plan, take_cuts
 
 
 def test_a_plan_takes_at_least_one_cut_however_large() -> None:
@@ -20,6 +20,18 @@ def test_a_plan_stops_before_the_cut_that_exceeds_its_rows() -> None:
     cuts = numbered(*(cut(n, parts=[part(10 * n, 10 * n + 5)]) for n in range(1, 5)))
 
     assert take_cuts(cuts, 10) == 2
+
+
+def test_a_plan_stops_before_the_cut_with_which_its_records_may_exceed_a_disk() -> None:
+    """I9: nobody knows how large they are, but no cut holds more than a Kafka transaction may, and no record more than
+    is held of one."""
+    large = numbered(*(cut(n, parts=[part(10 * n, 10 * n + 5)]) for n in range(1, 5)))
+    small = numbered(*(cut(n, parts=[part(n, n + 1)]) for n in range(1, 5)))
+
+    limit = ByteLimit(plan=300, cut=150, row=100)
+    assert take_cuts(large, 100, limit) == 2
+    assert take_cuts(small, 100, limit) == 3
+    assert take_cuts(large, 100, replace(limit, plan=1)) == 1
 
 
 def test_a_plan_ends_with_its_epoch() -> None:
