@@ -104,6 +104,11 @@ class ProducerUnderTest:
     def slot(self) -> str:
         return self.name
 
+    @property
+    def spool_dir(self) -> Path:
+        """Of its processes, unless the test names another one."""
+        return self.folder / "spool"
+
     def publish(self, *tables: str, options: str = "", name: str = "walbridge") -> None:
         """Create the publication; tables as SQL writes them, with their column lists and filters."""
         quoted = '"' + name.replace('"', '""') + '"'
@@ -135,6 +140,7 @@ class ProducerUnderTest:
 
     def write_settings(self) -> Path:
         """The settings file, as a start writes it."""
+        self.spool_dir.mkdir(exist_ok=True)
         config = self.folder / "walbridge.toml"
         config.write_text(_toml(self._all_settings()))
         return config
@@ -148,6 +154,7 @@ class ProducerUnderTest:
                 # A broker that tests kill is back in a second: do not wait longer to see it.
                 "client": {"reconnect.backoff.max.ms": "500"},
             },
+            "producer": {"spool_dir": str(self.spool_dir)},
         }
         for more in (QUICK, self.settings):
             for section, values in more.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.faults.kill_points import COPY, COPY_DONE
+from tests.faults.left_over import check_nothing_is_left
 from tests.fix_producer import ProducerUnderTest
 
 pytestmark = pytest.mark.fault
@@ -32,8 +33,9 @@ def test_copy_killed_at_every_point_begins_again_and_voids_what_it_left(producer
     execute("DELETE FROM a WHERE id % 2 = 0; INSERT INTO b VALUES (NULL)")
     producer.run_until_killed(COPY_DONE)
     execute("DELETE FROM a WHERE id % 3 = 0; INSERT INTO b VALUES ('new')")
-    producer.start_streaming()
+    running = producer.start_streaming()
     producer.check_equal()
+    check_nothing_is_left(producer, running)
     with producer.topics() as topics:
         cuts = topics.cuts()
     assert len({cut.epoch for cut in cuts}) == len([point for point in COPY if point in WITH_CUTS]) + 1

@@ -11,6 +11,7 @@ import pytest
 
 from tests.faults.followed import settings_of
 from tests.faults.kill_points import BESIDE
+from tests.faults.left_over import check_nothing_is_left
 from tests.faults.seed import fault_seed
 from tests.faults.writer import Writer
 from tests.fix_producer import ProducerUnderTest
@@ -108,12 +109,13 @@ def test_copy_killed_at_every_point_goes_on_and_loses_nothing(following: Produce
             following.run_until_killed(point)
             with following.topics() as topics:
                 topics.check_held(following.confirmed_lsn())
-    following.start_streaming()
+    running = following.start_streaming()
     following.check_equal()
     assert state_of(following, "u") == "current"
     with following.topics() as topics:
         kinds = Counter(b.kind for cut in topics.cuts() for t in cut.tables for b in t.barriers)
     assert (kinds["copy_begin"], kinds["copy_end"]) == (2, 2), "one of them is that of the first copy"
+    check_nothing_is_left(following, running)
 
 
 @pytest.mark.parametrize("published", ["ALL TABLES", "TABLES IN SCHEMA public"])

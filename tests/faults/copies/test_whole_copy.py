@@ -13,6 +13,7 @@ import pytest
 from tests.faults.copies.test_table_copied import state_of
 from tests.faults.copies.test_table_copied_again import ask_for_copy
 from tests.faults.kill_points import WHOLE
+from tests.faults.left_over import check_nothing_is_left
 from tests.faults.seed import fault_seed
 from tests.faults.writer import Writer
 from tests.fix_producer import ProducerUnderTest
@@ -114,13 +115,14 @@ def test_copy_in_one_piece_killed_at_every_point_begins_anew_and_loses_nothing(
             following.run_until_killed(point)
             with following.topics() as topics:
                 topics.check_held(following.confirmed_lsn())
-    following.start_streaming()
+    running = following.start_streaming()
     following.check_equal()
     assert state_of(following, "u") == "current"
     with following.topics() as topics:
         without_beginning = {"chunk:before-begin", "chunk:ended"}  # before it, or with the end that another one needs
         begun = len(points) + 1 - len(without_beginning.intersection(points))
         assert barriers(topics) == ["copy_begin"] * begun + ["copy_end"]
+    check_nothing_is_left(following, running)
 
 
 def test_table_with_a_key_is_copied_while_one_without_is_read(following: ProducerUnderTest) -> None:
