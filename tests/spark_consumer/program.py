@@ -17,6 +17,7 @@ from tests.jvm import archived_class_path, short_lived
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.java import find_java
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.control.table_progress import CURRENT
 from walbridge.spark_consumer.read import published
 
 ROOT = Path(__file__).parents[2]
@@ -91,6 +92,11 @@ class Program:
         columns = [field.name for field in table.schema().fields[:2]]
         found = QueryBuilder().register("t", table).execute(f"SELECT {', '.join(columns)} FROM t").read_all()
         return sorted(zip(*(found[name].to_pylist() for name in columns), strict=True))
+
+    def is_copied(self, name: str) -> bool:
+        """Whether no copy of the table waits for its place in the lake."""
+        (entry,) = (entry for entry in published(str(self.lake))[-1].tables if entry.name == name)
+        return entry.state == CURRENT and entry.copy_from is None
 
     def end_lsn(self) -> int:
         """The newest published LSN, 0 before the first."""

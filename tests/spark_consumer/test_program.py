@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract_writer import ContractWriter
-from tests.faults.kill_points import JOB_PROCESS
+from tests.contract_events import copied, copy_begin, copy_end
+from tests.contract_writer import ColumnSpec, ContractWriter
+from tests.faults.kill_points import ENTERS, JOB_PROCESS, WRITTEN_BESIDE
 from tests.in_soak import in_soak
 from tests.spark_consumer.accounts import transfer
 from tests.spark_consumer.program import ROOT, START_S, Program, environment
@@ -16,39 +17,75 @@ from tests.wait import wait_until
 from walbridge.embedded.jars import spark_jars
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.spark_archive import write_archive
+from walbridge.spark_consumer.plan.ended_copies import ASIDE
 
 KILLED = 137
+OF_SMALL_COPIES = "tests.spark_consumer.job_of_small_copies"
 
 pytestmark = pytest.mark.servers
 
 
+@pytest.fixture
+def items(writer: ContractWriter) -> RelationRecord:
+    columns = [ColumnSpec("id", "int4", is_key=True), ColumnSpec("n", "int4")]
+    return writer.relation("items", columns, relation_id=3, partitions=2)
+
+
+def copy_beside(writer: ContractWriter, items: RelationRecord, lsn: int) -> None:
+    """Of twenty rows."""
+    marker, begin = copy_begin(items, lsn)
+    rows = copied(items, lsn, *({"id": key, "n": 1} for key in range(20)))
+    writer.send([marker, *rows], barriers=[begin], end_lsn=lsn)
+    marker, end = copy_end(items, lsn + 8)
+    writer.send([marker], barriers=[end], end_lsn=lsn + 8)
+
+
 @pytest.mark.fault
-@pytest.mark.parametrize("points", [JOB_PROCESS[1::2], in_soak(JOB_PROCESS)], ids=", ".join)
+@pytest.mark.parametrize(
+    ("points", "is_fed"),
+    [
+        ((JOB_PROCESS[1], "build:entered"), True),
+        in_soak((*JOB_PROCESS, *ENTERS), True),
+        in_soak((JOB_PROCESS[-1], *WRITTEN_BESIDE), False),
+    ],
+)
 def test_killed_at_every_durable_step_it_applies_each_event_once_and_stops_in_peace(
     program: Program,
     writer: ContractWriter,
     accounts: RelationRecord,
     history: RelationRecord,
+    items: RelationRecord,
     points: tuple[str, ...],
+    is_fed: bool,
 ) -> None:
-    """I5, I8. No Python runs on an executor: there is none to run (spark.pyspark.python)."""
-    writer.copy([(accounts, [{"id": 1, "balance": 0}]), (history, [])])
+    """I5, I8: also of a copy that is written beside the plans, be it of a table that is fed meanwhile. No Python runs
+    on an executor: there is none to run (spark.pyspark.python)."""
+    known = [(items, [{"id": key, "n": 0} for key in (1, 99)])] if is_fed else []
+    writer.copy([(accounts, [{"id": 1, "balance": 0}]), (history, []), *known])
+    is_copied = False
     for n, point in enumerate(points):
-        died = program.run("--once", WALBRIDGE_KILL_POINT=point)
+        lsn = 0x2000 + 0x100 * n
+        if point in ENTERS and not is_copied:
+            copy_beside(writer, items, lsn - 0x80)
+            is_copied = True
+        died = program.run("--once", module=OF_SMALL_COPIES, WALBRIDGE_KILL_POINT=point)
         assert died.returncode == KILLED, f"{point}: {died.stderr}"
-        is_published = program.end_lsn() > 0
-        assert is_published == (point == "job:published")
-        writer.send(transfer(accounts, history, 0x2000 + 16 * n, 1, n))
-    last = writer.send(transfer(accounts, history, 0x3000, 1, 7))
+        if point in JOB_PROCESS:
+            assert (program.end_lsn() > 0) == (point == "job:published")
+        writer.send(transfer(accounts, history, lsn, 1, n))
+    last = writer.send(transfer(accounts, history, 0x4000, 1, 7))
 
-    with program.running() as (process, said):
+    with program.running(module=OF_SMALL_COPIES) as (process, said):
         wait_until(lambda: program.end_lsn() == last.end_lsn, "the last cut to be published", START_S)
+        wait_until(lambda: program.is_copied("items"), "the copy to be in the lake", START_S)
         process.send_signal(signal.SIGTERM)
         assert process.wait(START_S) == 0
         noise = [line for line in said.read_text().splitlines() if not line.startswith("timestamp=")]
         assert [line for line in noise if "jdk.incubator.vector" not in line] == []
     assert program.rows("accounts") == [(1, 7)]
     assert program.rows("history") == sorted((1, n) for n in (*range(len(points)), 7))
+    assert program.rows("items") == [(key, 1) for key in range(20)]
+    assert list((program.lake / ASIDE).glob("*")) == []
 
 
 @pytest.mark.soak
