@@ -223,7 +223,7 @@ class Lake(_Section):
     path: Annotated[str, AfterValidator(read_alike)] = "lake"
     plan_rows_max: int = Field(default=250_000, ge=1)
     """Rows of one plan, rounded up to whole cuts."""
-    plan_bytes_max: int = Field(default=8 * 2**30, ge=2**20)
+    plan_bytes_max: int = Field(default=64 * 2**30, ge=2**20)
     """Bytes that the records of one plan may take on disk, rounded up to whole cuts."""
     apply_threads: int = Field(default=4, ge=1, le=64)
     trigger_interval_ms: int = Field(default=0, ge=0)
