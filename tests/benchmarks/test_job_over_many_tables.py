@@ -1,7 +1,8 @@
-"""A cut that changes two rows in each of 600 tables: read by one consumer, and by Spark; ``make bench``.
+"""A cut that changes two rows in each of 600 tables, and one that does so in 5 of them; ``make bench``.
 
-The tables are small, so that what is measured is done once for each table, not for each row. Both ways take turns over
-one lake; seconds are those of a job from its start to its published row, in a JVM that is warm.
+The tables are small, so that what is measured is done once for each table, not for each row. The first is read by one
+consumer and by Spark, in turns over one lake; seconds are those of a job from its start to its published row, in a JVM
+that is warm. The second takes turns with one of a pipeline that has 5 tables; seconds are those of the plan alone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from structlog.testing import capture_logs
 
 from tests.benchmarks.results import record
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
@@ -26,7 +28,7 @@ from walbridge.spark_consumer.read import published_at
 
 pytestmark = [pytest.mark.bench, pytest.mark.servers]
 
-TABLES, TURNS = 600, 3
+TABLES, FEW, TURNS = 600, 5, 3
 COLUMNS = [ColumnSpec("id", "int8", is_key=True), ColumnSpec("customer", "int4"), ColumnSpec("note")]
 
 
@@ -51,17 +53,34 @@ def applied_s(spark: SparkSession, settings: Settings) -> float:
     return time.monotonic() - begun_s
 
 
-def test_a_cut_over_many_tables(
-    spark: SparkSession, kafka: KafkaBroker, pipeline_name: str, lake: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = Settings(
-        name=pipeline_name,
+def plan_s(spark: SparkSession, settings: Settings) -> float:
+    """The newest plan of a job over everything there is."""
+    with capture_logs() as said:
+        applied_s(spark, settings)
+    laps = [entry for entry in said if entry["event"] == "published" and entry["rows"]][-1]
+    return sum(float(value) for name, value in laps.items() if name.endswith("_ms")) / 1000
+
+
+def settings_of(kafka: KafkaBroker, name: str, lake: Path) -> Settings:
+    return Settings(
+        name=name,
         kafka={"bootstrap_servers": kafka.bootstrap_servers},  # type: ignore[arg-type]
         lake={"path": str(lake)},  # type: ignore[arg-type]
     )
-    writer = ContractWriter(kafka.bootstrap_servers, pipeline_name)
-    tables = [writer.relation(f"t{number}", COLUMNS, relation_id=number) for number in range(1, TABLES + 1)]
+
+
+def copied_tables(writer: ContractWriter, count: int) -> list[RelationRecord]:
+    tables = [writer.relation(f"t{number}", COLUMNS, relation_id=number) for number in range(1, count + 1)]
     writer.copy([(table, [row(1), row(2)]) for table in tables])
+    return tables
+
+
+def test_a_cut_over_many_tables(
+    spark: SparkSession, kafka: KafkaBroker, pipeline_name: str, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(kafka, pipeline_name, lake)
+    writer = ContractWriter(kafka.bootstrap_servers, pipeline_name)
+    tables = copied_tables(writer, TABLES)
     first_s = applied_s(spark, settings)
 
     found: dict[str, list[float]] = {"one consumer": [], "spark": []}
@@ -78,3 +97,25 @@ def test_a_cut_over_many_tables(
     assert published_at(str(lake)).end_lsn == lsn
     values = {"first": round(first_s, 1)} | {name: round(statistics.median(of), 1) for name, of in found.items()}
     print(f"\njob over {TABLES} tables, seconds: {values}; {record('job_over_many_tables', values)}")
+
+
+def test_a_cut_of_few_tables_costs_the_same_beside_many_others(
+    spark: SparkSession, kafka: KafkaBroker, pipeline_name: str, lake: Path
+) -> None:
+    found: dict[str, list[float]] = {}
+    pipelines = []
+    for count in (FEW, TABLES):
+        name = f"{pipeline_name}_{count}"
+        writer = ContractWriter(kafka.bootstrap_servers, name)
+        pipelines.append(
+            (f"{FEW} of {count}", writer, copied_tables(writer, count), settings_of(kafka, name, lake / name))
+        )
+        applied_s(spark, pipelines[-1][3])
+    lsn = 0x5000
+    for _ in range(TURNS):
+        lsn += 1
+        for name, writer, tables, settings in pipelines:
+            writer.send(changes(tables[:FEW], lsn), end_lsn=lsn)
+            found.setdefault(name, []).append(plan_s(spark, settings))
+    values = {name: round(statistics.median(of), 2) for name, of in found.items()}
+    print(f"\na plan of {FEW} tables, seconds: {values}; {record('job_over_many_tables', values)}")

@@ -1,7 +1,7 @@
 """From COMMIT in Postgres to a published cut that a reader finds, and a backlog's rows a second.
 
 The line as an operator runs it: the producer and the job are programs of their own, the lake has
-twenty tables of 100,000 rows each in the shape of ``orders``. A round is one transaction of 500
+twenty tables of 100,000 rows each in the shape of ``orders``, and 180 of 10,000. A round is one transaction of 500
 changes a table; it ends when a row of ``_cuts`` at or after the transaction's end is read. The
 backlog waits in Kafka while the job, warm, stands still. At the end the lake equals the source.
 ``make bench`` prints where a plan's time goes, from what the job says of each.
@@ -45,7 +45,8 @@ from walbridge.verify import compare
 pytestmark = [pytest.mark.bench, pytest.mark.servers]
 
 TABLES, TABLE_ROWS = 20, 100_000
-WARM_UP_ROUNDS, ROUNDS = 5, 9
+ALL_TABLES, SMALL_TABLE_ROWS = 200, 10_000
+WARM_UP_ROUNDS, ROUNDS, ROUNDS_OF_ALL = 5, 9, 4
 UPDATED, INSERTED, DELETED = 200, 200, 100
 BACKLOG_INSERTED, BACKLOG_UPDATED, BACKLOG_TRANSACTION = 200_000, 100_000, 1_000
 COPIED_S, PUBLISHED_S = 900.0, 300.0
@@ -107,6 +108,10 @@ class Rounds:
     cpu_s: list[float] = field(default_factory=list)
     phases: list[Laps] = field(default_factory=list)
 
+    def without(self, first: int) -> Rounds:
+        """The rounds after the first ones."""
+        return Rounds(self.seconds[first:], self.cpu_s[first:], self.phases[first:])
+
     def __str__(self) -> str:
         medians = {
             name: statistics.median(found)
@@ -122,33 +127,36 @@ class Rounds:
 
 def test_lake(producer: ProducerUnderTest, lake: Path, tmp_path: Path) -> None:
     database = producer.database
-    names = [f"orders_{number}" for number in range(1, TABLES + 1)]
+    all_names = [f"orders_{number}" for number in range(1, ALL_TABLES + 1)]
+    names = all_names[:TABLES]
     database.execute(ORDERS)
-    for name in names:
+    for name in all_names:
+        rows = TABLE_ROWS if name in names else SMALL_TABLE_ROWS
         database.execute(
-            f"CREATE TABLE {name} (LIKE orders INCLUDING ALL); INSERT INTO {name} SELECT * FROM mk(1, {TABLE_ROWS})"
+            f"CREATE TABLE {name} (LIKE orders INCLUDING ALL); INSERT INTO {name} SELECT * FROM mk(1, {rows})"
         )
-    producer.publish(*names)
+    producer.publish(*all_names)
     # As by default: idle cuts every 50 ms, as other tests want them, would be plans of their own.
     producer.settings = {"producer": {"idle_cut_interval_ms": Settings().producer.idle_cut_interval_ms}}
     running = producer.start()
     running.wait_for_log("streaming", COPIED_S)
     with job_program(producer, lake, tmp_path) as job:
         wait_for_cut(job, end_of_wal(database), COPIED_S)
-        one, many = Rounds(), Rounds()
+        one, many, all_of_them = Rounds(), Rounds(), Rounds()
         for number in range(WARM_UP_ROUNDS + ROUNDS):
             time_round(database, job, names[:1], 2 * number, one)
             time_round(database, job, names, 2 * number + 1, many)
-        for rounds in (one, many):
-            rounds.seconds = rounds.seconds[WARM_UP_ROUNDS:]
-            rounds.phases, rounds.cpu_s = rounds.phases[WARM_UP_ROUNDS:], rounds.cpu_s[WARM_UP_ROUNDS:]
+        for number in range(WARM_UP_ROUNDS + ROUNDS, WARM_UP_ROUNDS + ROUNDS + ROUNDS_OF_ALL):
+            time_round(database, job, all_names, 2 * number, all_of_them)
+        one, many, all_of_them = one.without(WARM_UP_ROUNDS), many.without(WARM_UP_ROUNDS), all_of_them.without(1)
         print(f"\nlake, 1 table x 500 changes: {one}\nlake, {TABLES} tables x 500 changes: {many}")
+        print(f"lake, {ALL_TABLES} tables x 500 changes: {all_of_them}")
 
         rows_per_s = drain_backlog(producer, job, names[0])
         # While both run: what is compared is a cut at or after this moment.
         results = compare(settings_of(producer, lake), timeout_s=PUBLISHED_S)
         running.stop()
-    assert len(results) == TABLES
+    assert len(results) == ALL_TABLES
     assert [result for result in results if not result.equal] == []
     record(
         "lake",
@@ -157,6 +165,7 @@ def test_lake(producer: ProducerUnderTest, lake: Path, tmp_path: Path) -> None:
             "1_max": round(max(one.seconds), 3),
             str(TABLES): round(statistics.median(many.seconds), 3),
             f"{TABLES}_max": round(max(many.seconds), 3),
+            str(ALL_TABLES): round(statistics.median(all_of_them.seconds), 3),
             "backlog_rows_per_s": round(rows_per_s),
         },
     )
@@ -181,7 +190,8 @@ def time_round(database: Database, job: JobProgram, tables: list[str], number: i
 
 def changes(table: str, number: int) -> str:
     """200 updates all over the table, 200 inserts, 100 deletes; other rows each time."""
-    step = TABLE_ROWS // (UPDATED + DELETED)
+    rows = TABLE_ROWS if int(table.rpartition("_")[2]) <= TABLES else SMALL_TABLE_ROWS
+    step = rows // (UPDATED + DELETED)
     first = TABLE_ROWS + 1 + number * INSERTED
     return f"""
         UPDATE {table} SET qty = qty + 1, status = 'paid', updated_at = clock_timestamp()
