@@ -3,12 +3,16 @@
 In: a table; the rows of a merge and the bounds of their keys, or how many rows are new. Out: the same rows in the table
 by either engine. Delta-rs takes a fraction of a second, and rewrites each file that holds a changed row. Spark takes
 seconds, but writes only the changed rows, and marks the old ones in deletion vectors, so the bytes written depend on
-the changes and not on the table. So Spark gets what is large: merges whose rows fit in memory at once, any number of
-new rows, and whole tables in another shape. New rows and whole tables then never cross the driver.
+the changes and not on the table. So Spark gets what is large: merges into large tables, any number of new rows, and
+whole tables in another shape. New rows and whole tables then never cross the driver. Rows of a merge do, in slices;
+from the second slice on they wait for the executors in a file.
 """
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +23,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.apply.arrow_spool import Spool
 from walbridge.spark_consumer.apply.key_bounds import KeyBounds
 from walbridge.spark_consumer.delta.by_spark.merge import merge_by_spark
+from walbridge.spark_consumer.delta.by_spark.source import Source, source_in_folder, source_in_memory
 from walbridge.spark_consumer.delta.commit import Commit, Matches
 from walbridge.spark_consumer.delta.dialect import DELTA_RS, SPARK, Dialect
 from walbridge.spark_consumer.delta.table import LakeTable, Merge
@@ -27,6 +32,7 @@ from walbridge.spark_consumer.errors import not_shared
 from walbridge.spark_consumer.jvm.executors import hosts_of, is_cluster
 from walbridge.spark_consumer.jvm.shared_folder import executors_write
 from walbridge.spark_consumer.kafka.slices import Volume
+from walbridge.spark_consumer.plan.ended_copies import ASIDE
 
 log = structlog.get_logger()
 
@@ -53,12 +59,14 @@ class Appliers:
         spark: None where there is delta-rs alone.
         on_cluster: executors are other processes than the driver's, as a rule on other machines.
         marks_rows: merges by Spark, which mark rows as deleted beside their files, are allowed.
+        aside: a folder that executors read, for the rows of a merge that are more than one slice.
     """
 
     setting: str = LOCAL
     spark: SparkSession | None = None
     on_cluster: bool = False
     marks_rows: bool = True
+    aside: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
     _last_engine: dict[str, str] = field(default_factory=dict)
     _logged: set[str] = field(default_factory=set)
 
@@ -70,7 +78,7 @@ class Appliers:
         """
         if settings.lake.applier == AUTO and not executors_write(spark, settings.lake.path):
             return cls(LOCAL, spark)
-        return cls(settings.lake.applier, spark, is_cluster(spark))
+        return cls(settings.lake.applier, spark, is_cluster(spark), aside=Path(settings.lake.path, ASIDE))
 
     def stop_using_executors(self, error: NotShared) -> None:
         """Have the driver write all rows from now on.
@@ -116,17 +124,32 @@ class Appliers:
         return self.spark if self.setting == BY_SPARK and size_bytes >= REWRITTEN_BYTES_MIN else None
 
     def merge(
-        self, table: LakeTable, rows: Spool, bounds: KeyBounds, make: Callable[[Dialect], Merge], commit: Commit
+        self,
+        table: LakeTable,
+        rows: Spool,
+        bounds: KeyBounds,
+        make: Callable[[Dialect], Merge],
+        commit: Commit,
+        *,
+        by_driver: bool = False,
     ) -> Matches:
-        """One MERGE by the engine that suits it; returns its counts."""
-        engine, spark = self._choose_engine(table, rows, bounds), self.spark
+        """One MERGE by the engine that suits it, or by delta-rs in any case; returns its counts."""
+        engine, spark = LOCAL if by_driver else self._choose_engine(table, rows, bounds), self.spark
         if spark is None or engine == LOCAL:
             return table.merge(make(DELTA_RS), rows.reader(), commit)
-        held = pa.Table.from_batches(rows.batches(), rows.schema)
-        return merge_by_spark(spark, table, make(SPARK), held, commit)
+        with self._source(rows) as source:
+            return merge_by_spark(spark, table, make(SPARK), source, commit)
+
+    @contextmanager
+    def _source(self, rows: Spool) -> Iterator[Source]:
+        if rows.is_in_memory:
+            yield source_in_memory(pa.Table.from_batches(rows.batches(), rows.schema))
+        else:
+            with source_in_folder(rows.schema, rows.batches(), self.aside) as source:
+                yield source
 
     def _choose_engine(self, table: LakeTable, rows: Spool, bounds: KeyBounds) -> str:
-        if self.spark is None or self.setting == LOCAL or not (self.marks_rows and rows.is_in_memory):
+        if self.spark is None or self.setting == LOCAL or not self.marks_rows:
             return LOCAL
         files, rewritten = rewritten_bytes(table, rows.rows, bounds)
         engine = self.setting

@@ -187,7 +187,14 @@ class SegmentChanges:
         )
         # The commit holds the expected counts: if the job is killed right after it, the next one compares them.
         commit = replace(self.commit, expected=expected) if is_counted else self.commit
-        found = self.appliers.merge(self.table, rows, bounds, lambda dialect: merge(dialect=dialect), commit)
+        found = self.appliers.merge(
+            self.table,
+            rows,
+            bounds,
+            lambda dialect: merge(dialect=dialect),
+            commit,
+            by_driver=not self.found.has_no_large_values,  # no heap has room for rows of many megabytes
+        )
         if expected is not None and is_counted:
             refuse_other_matches(expected, found, self.shape.relation.table.qualified_name)
 

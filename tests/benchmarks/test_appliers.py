@@ -1,4 +1,6 @@
-"""1,000 changes to tables of 1M and 10M rows by each applier: seconds, CPU, bytes read and written, memory.
+"""1,000 changes to tables of 1M, 10M and 30M rows by each applier, and 200,000 to one of 10M.
+
+Printed are seconds, CPU seconds, bytes read and written, and memory.
 
 ``spread``: keys all over the table, so that every file holds some; ``recent``: the last ones, which one file holds.
 Beside them a plain MERGE INTO by Spark of the same rows, without deletion vectors.
@@ -28,6 +30,7 @@ from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.arrow_spool import spooled
 from walbridge.spark_consumer.apply.key_bounds import KeyBounds
 from walbridge.spark_consumer.apply.merge import key_merge
+from walbridge.spark_consumer.delta.by_spark import merge as merge_module
 from walbridge.spark_consumer.delta.columns import arrow_schema
 from walbridge.spark_consumer.delta.commit import Commit, Matches
 from walbridge.spark_consumer.delta.table import LakeTable
@@ -36,10 +39,20 @@ from walbridge.spark_consumer.fold.shape import TableShape
 
 pytestmark = [pytest.mark.bench, pytest.mark.servers]
 
-FILE_ROWS, CHANGES, TURNS = 1_000_000, 1_000, 3
+FILE_ROWS, SLICE_ROWS, CHANGES, MANY_CHANGES, TURNS = 1_000_000, 100_000, 1_000, 200_000, 3
+SIZES, VERY_LARGE = (1_000_000, 10_000_000, 30_000_000), 100_000_000
 COLUMNS = [column("id", "int8", is_key=True), column("customer", "int4"), column("status"), column("note")]
 SHAPE = TableShape(relation(COLUMNS))
 COMMIT = Commit("p")
+
+
+CODEGEN = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
+
+
+@pytest.fixture(autouse=True)
+def _as_the_job_has_it(compiled: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark compiles its expressions, also in the new sessions for merges, which have what the JVM began with."""
+    monkeypatch.setattr(merge_module, "_FROM_THE_JOB", (*merge_module._FROM_THE_JOB, *CODEGEN))
 
 
 class Cost(NamedTuple):
@@ -53,24 +66,47 @@ class Cost(NamedTuple):
     peak_mb: int
 
 
-@pytest.mark.parametrize("rows", [1_000_000, 10_000_000])
 @pytest.mark.parametrize("pattern", ["spread", "recent"])
-def test_changes_to_a_large_table(lake: Path, spark: SparkSession, rows: int, pattern: str) -> None:
+def test_changes_to_tables_of_any_size(lake: Path, spark: SparkSession, pattern: str) -> None:
+    written: dict[int, dict[str, int]] = {}
+    for rows in SIZES:
+        found = each_applier(lake / f"{rows}", spark, rows, pattern, CHANGES)
+        written[rows] = {name: cost.written for name, cost in found.items()}
+    for name, bytes_before in written[SIZES[1]].items():
+        ratio = written[SIZES[2]][name] / bytes_before
+        print(f"\n{pattern} updates, {name}: from {SIZES[1]:,} to {SIZES[2]:,} rows {ratio:.2f} x as much written")
+
+
+@pytest.mark.soak
+def test_changes_to_a_very_large_table(lake: Path, spark: SparkSession) -> None:
+    each_applier(lake, spark, VERY_LARGE, "spread", CHANGES, turns=1)
+
+
+def test_many_changes_to_a_large_table(lake: Path, spark: SparkSession) -> None:
+    each_applier(lake, spark, SIZES[1], "spread", MANY_CHANGES, turns=1)
+
+
+def each_applier(
+    lake: Path, spark: SparkSession, rows: int, pattern: str, changes: int, turns: int = TURNS
+) -> dict[str, Cost]:
+    """What a merge costs at the least, by each applier and by a plain MERGE INTO."""
     found = {}
     filled(lake / "source", rows)
     for name in ("local", "spark"):
-        table = copy_of(lake / "source", lake / name)
-        turns = [merged(table, Appliers(name, spark), keys(rows, pattern, turn), turn) for turn in range(TURNS)]
-        found[name] = min(turns)
+        table, appliers = copy_of(lake / "source", lake / name), Appliers(name, spark, aside=lake)
+        found[name] = min(merged(table, appliers, keys(rows, pattern, changes, turn), turn) for turn in range(turns))
+        shutil.rmtree(lake / name)
     plain = copy_of(lake / "source", lake / "plain")
-    found["plain MERGE INTO"] = min(plainly(plain, spark, keys(rows, pattern, turn)) for turn in range(TURNS))
+    found["plain MERGE INTO"] = min(plainly(plain, spark, keys(rows, pattern, changes, turn)) for turn in range(turns))
+    shutil.rmtree(lake)
     for name, (seconds, cpu_s, written, read, peak_mb) in found.items():
-        print(f"\n{CHANGES:,} {pattern} updates of {rows:,} rows, {name}: ", end="")
+        print(f"\n{changes:,} {pattern} updates of {rows:,} rows, {name}: ", end="")
         moved = f"{read / 1e6:.2f} MB read, {written / 1e6:.2f} MB written"
         print(f"{seconds:.2f} s, {cpu_s:.2f} CPU-s, {moved}, {peak_mb} MB of memory", end="")
         values = {"s": round(seconds, 2), "cpu_s": round(cpu_s, 2), "bytes": written, "bytes_read": read}
         values["peak_mb"] = peak_mb
-        record(f"{name}_{pattern}_{rows}", values)
+        record(f"{name}_{pattern}_{changes}_{rows}", values)
+    return found
 
 
 def filled(folder: Path, rows: int) -> None:
@@ -107,10 +143,10 @@ def _batches(start: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def keys(rows: int, pattern: str, turn: int) -> Sequence[int]:
+def keys(rows: int, pattern: str, changes: int, turn: int) -> Sequence[int]:
     if pattern == "recent":
-        return range(rows - CHANGES, rows)
-    return random.Random(turn).sample(range(rows), CHANGES)
+        return range(rows - changes, rows)
+    return random.Random(turn).sample(range(rows), changes)
 
 
 def folded(of: Sequence[int], turn: int) -> pa.Table:
@@ -126,23 +162,31 @@ def folded(of: Sequence[int], turn: int) -> pa.Table:
     return pa.Table.from_pylist(rows, schema)
 
 
+def slices(of: Sequence[int], turn: int) -> Iterator[pa.Table]:
+    for start in range(0, len(of), SLICE_ROWS):
+        yield folded(of[start : start + SLICE_ROWS], turn)
+
+
 def merged(table: LakeTable, appliers: Appliers, of: Sequence[int], turn: int) -> Cost:
-    rows = folded(of, turn)
-    with spooled(rows.schema, [rows]) as held:
+    with spooled(folded(of[:1], turn).schema, slices(of, turn)) as held:
 
         def merge() -> None:
             bounds = KeyBounds.of(held.batches(), SHAPE)
 
             def make(dialect: Any) -> Any:
-                return key_merge(SHAPE, with_unknown=False, by_operation=True, bounds=bounds, dialect=dialect)
+                return key_merge(
+                    SHAPE, with_unknown=False, by_operation=True, inserts_any=False, bounds=bounds, dialect=dialect
+                )
 
-            assert appliers.merge(table, held, bounds, make, COMMIT) == Matches(CHANGES, 0)
+            assert appliers.merge(table, held, bounds, make, COMMIT) == Matches(len(of), 0)
 
         return measured(table, merge)
 
 
 def plainly(table: LakeTable, spark: SparkSession, of: Sequence[int]) -> Cost:
     session = spark.newSession()
+    for name in CODEGEN:
+        session.conf.set(name, spark.conf.get(name) or "")
     session.createDataFrame(folded(of, 1)).createTempView("changes")
 
     def merge() -> None:

@@ -1,14 +1,13 @@
 """One MERGE by Spark's executors, which write deletion vectors instead of rewriting files.
 
-In: a table at its head, rows in memory, the merge. Out: one commit with its metadata, at
+In: a table at its head, rows where executors find them, the merge. Out: one commit with its metadata, at
 the version after the head, or none if nothing changed.
 """
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from walbridge.spark_consumer.delta.by_spark.commit import committed_by_spark, spark_path
+from walbridge.spark_consumer.delta.by_spark.source import Source
 from walbridge.spark_consumer.delta.commit import SHAPE, Commit, Matches
 from walbridge.spark_consumer.delta.dialect import SPARK
 from walbridge.spark_consumer.delta.table import VECTORS, LakeTable, Merge
@@ -26,13 +25,13 @@ _FROM_THE_JOB = (
 """Settings to copy from the job's session: a new one has those of the JVM's start, which spark-submit may have made."""
 _SETTINGS = {
     "spark.sql.parser.escapedStringLiterals": "false",
-    # The source is in the driver's memory, and is the same each time it is read.
+    # The source is the same each time it is read.
     "spark.databricks.delta.merge.materializeSource": "none",
     "spark.databricks.delta.merge.deletionVectors.persistent": "true",
 }
 
 
-def merge_by_spark(spark: SparkSession, table: LakeTable, merge: Merge, source: pa.Table, commit: Commit) -> Matches:
+def merge_by_spark(spark: SparkSession, table: LakeTable, merge: Merge, source: Source, commit: Commit) -> Matches:
     """Run a merge that is written in the ``SPARK`` dialect; returns its counts.
 
     Raises:
@@ -43,7 +42,7 @@ def merge_by_spark(spark: SparkSession, table: LakeTable, merge: Merge, source: 
     if not table.writes_vectors:
         shaped = Commit(commit.plan, commit.segment, SHAPE)
         _run(session, table, f"ALTER TABLE {_name(table)} SET TBLPROPERTIES ('{VECTORS}' = 'true')", shaped)
-    session.createDataFrame(source, from_arrow_schema(source.schema, prefer_timestamp_ntz=True)).createTempView(_SOURCE)
+    source(session).createTempView(_SOURCE)
     try:
         counts = _run(session, table, merge_sql(_name(table), merge), commit)
     finally:

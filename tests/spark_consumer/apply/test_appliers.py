@@ -1,6 +1,7 @@
 """Both engines that merge: one meaning, whichever wrote before, and whatever happens between two commits."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -22,6 +23,7 @@ from walbridge.schemas.errors import TableError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.apply import appliers as appliers_module
 from walbridge.spark_consumer.apply.appliers import Appliers, rewritten_bytes
+from walbridge.spark_consumer.apply.arrow_spool import Spool
 from walbridge.spark_consumer.apply.key_bounds import KeyBounds
 from walbridge.spark_consumer.delta.by_spark.merge import merge_by_spark
 from walbridge.spark_consumer.delta.commit import Commit
@@ -41,6 +43,8 @@ TYPES = relation(
     [
         column("id", "int4", is_key=True),
         *[column(name, name) for name in ("timestamp", "timestamptz", "bytea", "float4", "_int4", "bool", "int8")],
+        *[column(name, name) for name in ("date", "hstore")],
+        *[column(name, "numeric", typmod=(digits << 16 | 2) + 4) for name, digits in (("cents", 5), ("amount", 15))],
         column("price", "numeric", typmod=(38 << 16 | 10) + 4),
     ]
 )
@@ -53,13 +57,28 @@ ENDS: dict[str, Any] = {
     "_int4": [1, None, -(2**31)],
     "bool": True,
     "int8": 2**63 - 1,
+    "date": date(1, 1, 1),
+    "hstore": {"a": None, "": "ä"},
+    "cents": Decimal("-999.99"),
+    "amount": Decimal("-9999999999999.99"),
     "price": Decimal("-1234567890123456789012345678.0123456789"),
 }
 
 
-@pytest.fixture(params=["local", "spark"])
-def appliers(request: pytest.FixtureRequest, spark: SparkSession) -> Appliers:
-    return Appliers(request.param, spark)
+@pytest.fixture
+def aside(tmp_path: Path) -> Iterator[Path]:
+    """Where rows wait for executors. Nothing is left there."""
+    yield tmp_path / "aside"
+    assert not [*(tmp_path / "aside").glob("*")]
+
+
+@pytest.fixture(params=["local", "spark", "spark, by a folder"])
+def appliers(
+    request: pytest.FixtureRequest, spark: SparkSession, aside: Path, monkeypatch: pytest.MonkeyPatch
+) -> Appliers:
+    if "folder" in request.param:
+        monkeypatch.setattr(Spool, "is_in_memory", False)
+    return Appliers(request.param.partition(",")[0], spark, aside=aside)
 
 
 def event(op: str, ordinal: int, of: RelationRecord = ITEMS, lsn: int = LSN, **row: Any) -> Event:
@@ -131,13 +150,13 @@ def infinite_event(op: str, ordinal: int, lsn: int, text: str, row: dict[str, An
     return Event(KEYS, op, lsn, ordinal, after=row, exceptional={"on": text})
 
 
-def test_every_type_comes_out_of_either_engine_as_it_went_in(lake: Path, spark: SparkSession) -> None:
+def test_every_type_comes_out_of_either_engine_as_it_went_in(lake: Path, appliers: Appliers) -> None:
     found = []
-    for name in ("local", "spark"):
-        head = copied(None, lake / name, TYPES, {"id": 1}, {"id": 2})
+    for engine in (Appliers(), appliers):
+        head = copied(None, lake / engine.setting, TYPES, {"id": 1}, {"id": 2})
         update, insert = event("u", 0, TYPES, **ENDS), event("c", 1, TYPES, **ENDS | {"id": 3})
-        head = changed(None, lake / name, head, update, insert, appliers=Appliers(name, spark))
-        found.append(rows(lake / name, head))
+        head = changed(None, lake / engine.setting, head, update, insert, appliers=engine)
+        found.append(rows(lake / engine.setting, head))
 
     assert found[0] == found[1]
     assert found[0][0][1] == datetime(1, 1, 1, 0, 0, 0, 1)
