@@ -46,8 +46,9 @@ def test_chunk_that_lacks_a_commit_which_was_received_is_read_again_once_that_is
     def has_copied_some() -> bool:
         with copying.topics() as topics:
             progress = topics.progress()
-        states = () if progress is None else progress.tables.values()
-        return any(each.state == COPYING and each.copy is not None and each.copy.rows for each in states)
+        return progress is not None and any(
+            each.state == COPYING and each.copy is not None and each.copy.rows > 0 for each in progress.tables.values()
+        )
 
     wait_until(has_copied_some, "the first chunk")
     with invisible(copying.database, f"UPDATE u SET n = 1 WHERE id IN (1, {ROWS}); UPDATE u SET id = -1 WHERE id = 7"):

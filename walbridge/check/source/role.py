@@ -43,10 +43,10 @@ def missing_grants(connection: SqlConnection, tables: Sequence[PublishedTable]) 
 def _lacking(connection: SqlConnection, tables: Sequence[PublishedTable]) -> dict[int, list[Finding]]:
     """By relation id: what keeps the role from the table's rows."""
     by_id = {table.relation_id: table for table in tables}
-    found = {}
+    found: dict[int, list[Finding]] = {}
     for relation_id, role, usage, select, hidden in connection.execute(_RIGHTS, (list(by_id),)):
         table, of_role = by_id[relation_id], quoted(role)
-        faults = found[relation_id] = list[Finding]()
+        faults = found.setdefault(relation_id, [])
         if not usage:
             grant = f"GRANT USAGE ON SCHEMA {quoted(table.namespace)} TO {of_role};"
             faults.append(error(AREA, f"{role} may not use schema {table.namespace}", grant))
