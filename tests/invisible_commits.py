@@ -25,8 +25,7 @@ def wait_for_standby(database: Database, name: str) -> None:
 
 @contextmanager
 def invisible(database: Database, statements: str) -> Iterator[None]:
-    """The commit of these statements waits inside, and is visible behind."""
-    wait_for_standby(database, "nobody")
+    """The commit of these statements waits inside, for the standby that was named before, and is visible behind."""
     committing = threading.Thread(target=database.execute, args=(statements,))
     committing.start()
     try:

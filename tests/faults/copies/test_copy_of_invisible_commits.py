@@ -9,7 +9,7 @@ import pytest
 
 from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest
-from tests.invisible_commits import invisible
+from tests.invisible_commits import invisible, wait_for_standby
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
@@ -17,8 +17,12 @@ from walbridge.schemas.control.table_progress import COPYING
 
 pytestmark = pytest.mark.fault
 
-ROWS = 2_000
-MADE = f"CREATE TABLE u AS SELECT i id, 0 n, repeat('v', 500) v FROM generate_series(1, {ROWS}) i"
+ROWS = 1_500
+MADE = f"""
+    SET synchronous_commit = local;
+    CREATE TABLE u AS SELECT i id, 0 n, repeat('v', 500) v FROM generate_series(1, {ROWS}) i;
+    ALTER TABLE u ADD PRIMARY KEY (id)
+"""
 
 
 @pytest.fixture
@@ -29,11 +33,12 @@ def copying(
     with new_database(own_server) as database:
         database.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE PUBLICATION walbridge FOR ALL TABLES")
         made = ProducerUnderTest(pipeline_name, database, kafka, tmp_path)
-        made.settings["producer"] = {"copy_bytes_per_s": 250_000}
+        made.settings["producer"] = {"copy_bytes_per_s": 100_000}
         try:
             yield made
         finally:
             made.kill_all()
+            wait_for_standby(database, "")
 
 
 def test_chunk_that_lacks_a_commit_which_was_received_is_read_again_once_that_is_visible(
@@ -41,7 +46,8 @@ def test_chunk_that_lacks_a_commit_which_was_received_is_read_again_once_that_is
 ) -> None:
     """The commit moves and changes rows behind and before the chunk; else one of its changes would be lost."""
     running = copying.start_streaming()
-    copying.database.execute(f"{MADE}; ALTER TABLE u ADD PRIMARY KEY (id)")
+    wait_for_standby(copying.database, "nobody")
+    copying.database.execute(MADE)
 
     def has_copied_some() -> bool:
         with copying.topics() as topics:

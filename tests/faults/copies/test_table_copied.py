@@ -16,6 +16,7 @@ from tests.faults.seed import fault_seed
 from tests.faults.writer import Writer
 from tests.fix_producer import ProducerUnderTest
 from tests.topic_reader import Topics
+from tests.wait import wait_until
 from walbridge.check.verb import all_findings
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.schemas.control.progress_record import Progress
@@ -142,6 +143,7 @@ def test_table_that_comes_and_goes_inside_a_migration_leaves_no_topic_and_no_cop
             connection.execute(each.format("by_steps"))
         connection.execute("INSERT INTO t (v) VALUES (1)")
     following.check_equal()
+    wait_until(lambda: not following.awaits_copies(), "what was noticed to be looked up")
     with following.topics() as topics:
         following.caught_up(topics)
         others = [known for known in progress_of(topics).tables.values() if known.state != "current"]

@@ -32,6 +32,7 @@ def test_row_that_is_in_the_lake_and_not_visible_yet_is_no_difference(source: Da
     changed = [row | {"owner": "changed"} if row["id"] == 1 else row for row in ACCOUNTS]
     accounts(source, handmade, [*changed, {"id": 6, "owner": "owner 6", "balance": 1.5}])
     both = "UPDATE accounts SET owner = 'changed' WHERE id = 1; INSERT INTO accounts VALUES (6, 'owner 6', 1.5)"
+    wait_for_standby(source, "nobody")
     with invisible(source, both):
         code, tables = verdict(source, handmade)
 
