@@ -1,6 +1,6 @@
 """A pipeline in memory: cuts and records as a producer writes them, and the job over them without Kafka and Spark.
 
-Tables are real, by delta-rs. Records come to the driver, as those of small tables do.
+Tables are real, by delta-rs, or by Spark where a test asks for it. Records come to the driver, as small tables' do.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from walbridge.spark_consumer.apply.copies import copy_builds
 from walbridge.spark_consumer.apply.copies.copy_builds import CopyBuild
 from walbridge.spark_consumer.delta.maintenance.revisits import Revisits
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
+from walbridge.spark_consumer.kafka.control.copy_requests import CopyRequests
 from walbridge.spark_consumer.kafka.control.cuts_source import CutsFrom, CutsSource
 from walbridge.spark_consumer.kafka.many.spooled_records import SpooledRecords, ignored
 from walbridge.spark_consumer.kafka.ranges import pieces
@@ -149,11 +150,12 @@ class PlannedInMemory:
 
 @contextmanager
 def job_over(
-    pipeline: MemoryPipeline, lake: Path, *, origin: str = "any", **options: Any
+    pipeline: MemoryPipeline, lake: Path, *, origin: str = "any", spark: Any = None, **options: Any
 ) -> Iterator[Callable[..., None]]:
     """Call it to run a new job over everything there is; ``follows``: and over all of it again, as a stream.
 
-    ``stop``: what a signal sets. ``origin``: of [postgres]; ``options``: of [lake].
+    ``stop``: what a signal sets. ``origin``: of [postgres]; ``options``: of [lake]. ``spark``: writes to tables, where
+    ``applier`` asks for it; of Kafka it sees nothing.
     """
 
     def has_ended(build: CopyBuild, wait_s: float = 0.0) -> bool:
@@ -181,6 +183,7 @@ def job_over(
         patch.setattr(CopyBuild, "has_ended", has_ended)
         patch.setattr(ended_copies, "DEFERRED_RECORDS_MIN", pipeline.beside.deferred_from)
         patch.setattr(Revisits, "next", next_visit)
+        patch.setattr(plan_runner, "CopyRequests", lambda _, *of: CopyRequests(_SPARK, *of))
 
         def run(*, follows: bool = False, stop: threading.Event | None = None) -> None:
             def follow(
@@ -191,7 +194,7 @@ def job_over(
                     pipeline.follow(source, act)
 
             patch.setattr(CutsSource, "follow", follow)
-            started = job.Job(_SPARK, settings, stop or threading.Event())
+            started = job.Job(spark or _SPARK, settings, stop or threading.Event())
             started.run(once=True)
 
         yield run

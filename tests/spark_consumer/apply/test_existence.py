@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from tests.contract_writer import Event
 from tests.examples import examples
@@ -16,6 +17,8 @@ from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import Log, applied, changed, column, copied, head_rows, relation, table_plan
 from walbridge.schemas.errors import COPY_TABLE, OperatorError
 from walbridge.spark_consumer.apply import changes
+from walbridge.spark_consumer.apply.appliers import Appliers
+from walbridge.spark_consumer.apply.arrow_spool import Spool
 from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.plan.plan import Segment, TableHead
@@ -247,13 +250,9 @@ class Items:
         self.rows[free] = n
 
 
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(seed=st.integers(0, 2**32))
-def test_the_lake_equals_the_source_whatever_is_appended_merged_killed_or_undone(
-    tmp_path_factory: pytest.TempPathFactory, crash_at: Counter[str], seed: int
-) -> None:
-    """I5, I8: plans of inserts and others in any order, each applied again after deaths and foreign commits."""
-    lake, world = tmp_path_factory.mktemp("lake"), Items(seed)
+def refuse_differences(lake: Path, crash_at: Counter[str], seed: int, appliers: Appliers | None = None) -> None:
+    """Plans of inserts and others in any order, each applied again after deaths and foreign commits."""
+    world = Items(seed)
     head = copied(None, lake, ITEMS)
     for to_cut in range(2, 7):
         only_inserts = world.random.random() < 0.5
@@ -264,11 +263,36 @@ def test_the_lake_equals_the_source_whatever_is_appended_merged_killed_or_undone
         crash_at["apply:segment-applied"] = world.random.randint(1, 2)
         for _ in range(3):
             try:
-                head = changed(None, lake, base, *events, to_cut=to_cut)
+                head = changed(None, lake, base, *events, to_cut=to_cut, appliers=appliers)
                 break
             except Crash:
                 if world.random.random() < 0.3:
                     strange_commit(lake, base)
         crash_at.clear()
-        assert changed(None, lake, base, *events, to_cut=to_cut) == head, "applied twice (I5)"
+        assert changed(None, lake, base, *events, to_cut=to_cut, appliers=appliers) == head, "applied twice (I5)"
         assert rows(lake, head) == sorted(world.rows.items()), f"seed {seed}, cut {to_cut}"
+
+
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32))
+def test_the_lake_equals_the_source_whatever_is_appended_merged_killed_or_undone(
+    tmp_path_factory: pytest.TempPathFactory, crash_at: Counter[str], seed: int
+) -> None:
+    """I5, I8"""
+    refuse_differences(tmp_path_factory.mktemp("lake"), crash_at, seed)
+
+
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32))
+def test_the_lake_equals_the_source_whatever_spark_merges_while_it_is_killed_and_undone(
+    tmp_path_factory: pytest.TempPathFactory,
+    crash_at: Counter[str],
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+) -> None:
+    """I5, I8: rows of every second merge or so come by a folder."""
+    monkeypatch.setattr(Spool, "is_in_memory", property(lambda rows: rows.rows % 2 == 0))
+    lake = tmp_path_factory.mktemp("lake")
+    refuse_differences(lake, crash_at, seed, Appliers("spark", spark, aside=lake / "aside"))
+    assert not [*(lake / "aside").glob("*")]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Collection
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from tests.contract_events import Event, copied, copy_begin, copy_end
 from tests.faults import kill_points
@@ -23,6 +25,8 @@ from tests.spark_consumer.memory_pipeline import Beside, MemoryPipeline, job_ove
 from tests.spark_consumer.two_tables import ACCOUNTS, Run, begun, cut_rows, killed_at, shown, transfer
 from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.position import Lsn, Position
+from walbridge.spark_consumer.apply.arrow_spool import Spool
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.kafka.control import cuts_source
 from walbridge.spark_consumer.plan.ended_copies import ASIDE
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
@@ -32,7 +36,8 @@ MORE = relation([column("id", "int4", is_key=True), column("n", "int4")], name="
 
 
 def rows_of(lake: Path, entry: TableEntry) -> list[Row]:
-    table = DeltaTable(f"{lake}/{entry.path}", version=entry.version).to_pyarrow_table()
+    uri = f"{lake}/{entry.path}"
+    table = LakeTable(uri, DeltaTable(uri, version=entry.version), {}).query("SELECT * FROM target").read_all()
     found: list[Row] = table.drop_columns(["_walbridge"]).to_pylist()
     return found
 
@@ -77,9 +82,12 @@ def step(source: Source, run: Run) -> None:
     random.choice([*often * 8, *sometimes * 2, *seldom])()
 
 
-def refuse_wrong(source: Source, lake: Path, steps: int) -> None:
+Job = Callable[[MemoryPipeline, Path], AbstractContextManager[Run]]
+
+
+def refuse_wrong(source: Source, lake: Path, steps: int, over: Job = job_over) -> None:
     """Let the source live for some steps beside its job, end all copies, and compare every row that was published."""
-    with job_over(source.pipeline, lake) as run, pytest.MonkeyPatch.context() as patch:
+    with over(source.pipeline, lake) as run, pytest.MonkeyPatch.context() as patch:
         # Few enough that none of them are counted in bytes first, which would take Spark.
         patch.setattr(cuts_source, "OFFSETS_PER_READ", cuts_source.LARGE_OFFSETS_PER_READ)
         for _ in range(steps):
@@ -100,15 +108,15 @@ def refuse_wrong(source: Source, lake: Path, steps: int) -> None:
     assert not list((lake / ASIDE).glob("*"))
 
 
-def copied_meanwhile(random: Random, lake: Path) -> None:
+def copied_meanwhile(random: Random, lake: Path, over: Job = job_over) -> None:
     """Copies begin, begin anew and end, tables are left; changes, truncates, key changes, deaths of the job."""
-    refuse_wrong(Source(random), lake, steps=60)
+    refuse_wrong(Source(random), lake, 60, over)
 
 
-def written_beside(random: Random, lake: Path) -> None:
+def written_beside(random: Random, lake: Path, over: Job = job_over) -> None:
     """Each copy is done sooner or later; tables are emptied, altered, left, and copied anew meanwhile."""
     beside = Beside(deferred_from=2, gets_on=lambda: random.random() < 0.4)
-    refuse_wrong(Source(random, MemoryPipeline(beside=beside)), lake, steps=60)
+    refuse_wrong(Source(random, MemoryPipeline(beside=beside)), lake, 60, over)
 
 
 class Vandal:
@@ -143,12 +151,12 @@ class Vandal:
                 logs[-1 if how == "rolled back" else 0].unlink()
 
 
-def harmed_folders(random: Random, lake: Path) -> None:
+def harmed_folders(random: Random, lake: Path, over: Job = job_over) -> None:
     """Folders are removed, rolled back, damaged or written to by others; nothing stops, and copies mend all."""
     beside = random.choice([Beside(), Beside(deferred_from=2, gets_on=lambda: random.random() < 0.4)])
     source = Source(random, MemoryPipeline(visits=True, beside=beside))
     vandal = Vandal(source, lake)
-    with job_over(source.pipeline, lake) as run, pytest.MonkeyPatch.context() as patch:
+    with over(source.pipeline, lake) as run, pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuts_source, "OFFSETS_PER_READ", cuts_source.LARGE_OFFSETS_PER_READ)
         for _ in range(60):
             step(source, run)
@@ -193,6 +201,23 @@ def test_what_is_published_as_current_equals_the_source_in_many_histories(
 ) -> None:
     """I5, I8"""
     happens(random, tmp_path_factory.mktemp("lake") / "lake")
+
+
+@pytest.mark.soak
+@histories
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(random=st.randoms(use_true_random=False))
+def test_what_spark_merges_equals_the_source_too(
+    tmp_path_factory: pytest.TempPathFactory,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    happens: Callable[..., None],
+    random: Random,
+) -> None:
+    """I5, I8: rows of every second merge or so come by a folder. Some of the tables have marked rows by then."""
+    monkeypatch.setattr(Spool, "is_in_memory", property(lambda rows: rows.rows % 2 == 0))
+    lake = tmp_path_factory.mktemp("lake") / "lake"
+    happens(random, lake, partial(job_over, spark=spark, applier="spark"))
 
 
 def swapping(pipeline: MemoryPipeline) -> None:
