@@ -11,7 +11,7 @@ from the second slice on they wait for the executors in a file.
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -134,7 +134,8 @@ class Appliers:
         by_driver: bool = False,
     ) -> Matches:
         """One MERGE by the engine that suits it, or by delta-rs in any case; returns its counts."""
-        engine, spark = LOCAL if by_driver else self._choose_engine(table, rows, bounds), self.spark
+        engine, rewrite = (LOCAL, None) if by_driver else self._choose_engine(table, rows, bounds)
+        commit, spark = replace(commit, rewrite=rewrite), self.spark
         if spark is None or engine == LOCAL:
             return table.merge(make(DELTA_RS), rows.reader(), commit)
         with self._source(rows) as source:
@@ -148,9 +149,10 @@ class Appliers:
             with source_in_folder(rows.schema, rows.batches(), self.aside) as source:
                 yield source
 
-    def _choose_engine(self, table: LakeTable, rows: Spool, bounds: KeyBounds) -> str:
+    def _choose_engine(self, table: LakeTable, rows: Spool, bounds: KeyBounds) -> tuple[str, int | None]:
+        """The engine, and how many bytes delta-rs would rewrite where there is another one."""
         if self.spark is None or self.setting == LOCAL or not self.marks_rows:
-            return LOCAL
+            return LOCAL, None
         files, rewritten = rewritten_bytes(table, rows.rows, bounds)
         engine = self.setting
         if engine == AUTO:
@@ -161,7 +163,7 @@ class Appliers:
                 "a table's changes are merged by another engine", path=table.uri, applier=engine, rewrite=rewritten
             )
         self._last_engine[table.uri] = engine
-        return engine
+        return engine, rewritten
 
 
 def rewritten_bytes(table: LakeTable, rows: int, bounds: KeyBounds) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaProtocolError
 WITHOUT_DATA_CHANGE = frozenset({"OPTIMIZE", "REORG", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
 PLAN, SEGMENT, STEP = "walbridge_plan", "walbridge_segment", "walbridge_step"
 HELD, LACKED = "walbridge_held", "walbridge_lacked"
+REWRITE = "walbridge_rewrite"
 APP, TRANSACTION = "walbridge_app", "walbridge_transaction"
 DATA, CREATE, SHAPE, RESTORE = "data", "create", "shape", "restore"
 
@@ -50,8 +51,9 @@ class Commit:
     ``step`` is DATA on the one commit that completes ``segment``, which also carries the
     transaction; other steps (create, shape, restore) prepare for it. ``overwrites``: the table holds
     nothing that was there before. ``expected``, ``found``: the counts that a merge should have, and those that it
-    had. Both are in the log, so that they can be compared after a crash. ``is_lost``: the commit was made
-    ``by_spark``, and the driver lacks a file of it.
+    had. Both are in the log, so that they can be compared after a crash. ``rewrite``: how many bytes delta-rs has to
+    rewrite at the most for this merge, by which its engine was chosen. ``operation``: as Delta calls it. ``is_lost``:
+    the commit was made ``by_spark``, and the driver lacks a file of it.
     """
 
     plan: str | None
@@ -64,6 +66,8 @@ class Commit:
     overwrites: bool = False
     expected: Matches | None = None
     found: Matches | None = None
+    rewrite: int | None = None
+    operation: str | None = None
     by_spark: bool = False
     is_lost: bool = False
 
@@ -79,7 +83,7 @@ class Commit:
         return json.dumps(self._metadata() | done)
 
     def _metadata(self) -> dict[str, Json]:
-        said = {PLAN: self.plan, SEGMENT: self.segment, STEP: self.step}
+        said = {PLAN: self.plan, SEGMENT: self.segment, STEP: self.step, REWRITE: self.rewrite}
         if self.expected is not None:
             said |= {HELD: self.expected.held, LACKED: self.expected.lacked}
         return {name: value for name, value in said.items() if value is not None}
@@ -99,7 +103,10 @@ class Commit:
         counts = [
             count for each in (self.expected, self.found) if each is not None for count in (each.held, each.lacked)
         ]
-        numbers, texts = [self.segment, self.txn_version, *counts], [self.plan or "", self.step or "", self.app_id]
+        numbers, texts = (
+            [self.segment, self.txn_version, self.rewrite or 0, *counts],
+            [self.plan or "", self.step or "", self.app_id],
+        )
         return all(type(each) is int for each in numbers) and all(isinstance(each, str) for each in texts)
 
     @classmethod
@@ -118,6 +125,8 @@ class Commit:
             overwrites=(entry.get("operationParameters") or {}).get("mode") == "Overwrite",
             expected=Matches(said[HELD], said[LACKED]) if HELD in said else None,
             found=found(metrics) if HELD in said else None,
+            rewrite=said.get(REWRITE),
+            operation=entry.get("operation"),
             by_spark="Apache-Spark" in (entry.get("engineInfo") or ""),
         )
 

@@ -109,7 +109,8 @@ def test_fields_of_drop() -> None:
 
 def test_fields_of_tables() -> None:
     copied = TableCopy(Lsn(1))
-    entry = table_status.LakeEntry(7, "current", "public/t", 3)
+    writer = table_status.LastWriter("spark", "MERGE", 2**30, has_vectors=True)
+    entry = table_status.LakeEntry(7, "current", "public/t", 3, writer=writer)
     shown = table_status.TableStatus(7, "public.t", "current", "p.t", None, None, copied, 0.5, False, entry)
 
     assert paths({"pipeline": "p", "tables": [table_status.as_json(shown)]}) == documented("tables")

@@ -51,12 +51,15 @@ def ui(
 def tables(
     config: Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
+    long: Annotated[
+        bool, typer.Option("--long", help="Also what last wrote each table in the lake, from its log.")
+    ] = False,
 ) -> None:
     """Show each table: its state, how much of it is copied, its topic, its folder in the lake."""
     from walbridge.schemas.settings_file import load_settings
     from walbridge.tables.show import show
 
-    raise typer.Exit(show(load_settings(config), as_json_text=as_json, say=say))
+    raise typer.Exit(show(load_settings(config), as_json_text=as_json, with_writers=long, say=say))
 
 
 @app.command()

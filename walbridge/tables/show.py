@@ -13,16 +13,24 @@ from walbridge.tables.table_status import LakeEntry, as_json, lines, table_statu
 
 
 def show(
-    settings: Settings, *, as_json_text: bool, say: Callable[[str], None], out: Callable[[str], object] = print
+    settings: Settings,
+    *,
+    as_json_text: bool,
+    with_writers: bool = False,
+    say: Callable[[str], None],
+    out: Callable[[str], object] = print,
 ) -> int:
     """Print them. Lake and Postgres may be silent: then what only they know is left out, and said.
+
+    Args:
+        with_writers: also which engine last wrote each one in the lake.
 
     Raises:
         OperatorError: there is no such pipeline.
         RetryableError: Kafka is away.
     """
     seen = read_tables(settings, needs_postgres=False)
-    lake, silent = lake_or_why_not(settings)
+    lake, silent = lake_or_why_not(settings, with_writers=with_writers)
     found = table_statuses(seen, lake)
     if as_json_text:
         out(json.dumps({"pipeline": settings.name, "tables": [as_json(each) for each in found]}, ensure_ascii=False))
@@ -37,12 +45,14 @@ def show(
     return 0
 
 
-def lake_or_why_not(settings: Settings) -> tuple[dict[int, LakeEntry] | None, str | None]:
+def lake_or_why_not(
+    settings: Settings, *, with_writers: bool = False
+) -> tuple[dict[int, LakeEntry] | None, str | None]:
     """The lake's tables by relation id; or why they cannot be read here."""
     try:
         from walbridge.tables.lake import lake_entries  # the producer's machine need not have what reads a lake
 
-        return lake_entries(settings), None
+        return lake_entries(settings, with_writers=with_writers), None
     except WalbridgeError as error:
         return None, getattr(error, "what", None) or str(error)
     except ModuleNotFoundError as error:

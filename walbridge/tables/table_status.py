@@ -4,7 +4,7 @@ In: a ``PipelineTables``, and the tables of the lake's newest published cut. Out
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from textwrap import wrap
 from typing import Any
 
@@ -29,14 +29,27 @@ NEW = "new"
 
 
 @dataclass(frozen=True, slots=True)
+class LastWriter:
+    """Which engine made a table's newest commit of rows, by which operation, and of a merge why: how many bytes
+    delta-rs has to rewrite for it. ``has_vectors``: rows of the table may be marked as deleted beside their files."""
+
+    applier: str | None
+    operation: str | None
+    rewrite_bytes: int | None
+    has_vectors: bool
+
+
+@dataclass(frozen=True, slots=True)
 class LakeEntry:
-    """A table in the lake's newest published cut. ``version`` None: its folder does not exist yet."""
+    """A table in the lake's newest published cut. ``version`` None: its folder does not exist yet. ``writer`` None: it
+    was not asked for, or the table's log cannot be read."""
 
     relation_id: int
     state: str
     path: str
     version: int | None
     why: str | None = None
+    writer: LastWriter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +168,15 @@ def _lake_text(entry: LakeEntry | None) -> str:
         return "not in the lake"
     state = "" if entry.state == CURRENT else f" {entry.state}"
     why = f": {entry.why}" if entry.why else ""
-    return f"lake {entry.path} version {entry.version}{state}{why}"
+    return f"lake {entry.path} version {entry.version}{state}{why}{_writer_text(entry.writer)}"
+
+
+def _writer_text(writer: LastWriter | None) -> str:
+    if writer is None:
+        return ""
+    of = "" if writer.applier is None else f", {(writer.operation or '').lower()} by {writer.applier}"
+    rewrite = "" if writer.rewrite_bytes is None else f" (delta-rs rewrites {bytes_text(writer.rewrite_bytes)})"
+    return f"{of}{rewrite}{', deletion vectors' if writer.has_vectors else ''}"
 
 
 def _keys_text(copy: TableCopy | None) -> str:
@@ -181,5 +202,12 @@ def as_json(status: TableStatus) -> dict[str, Any]:
             "share": None if status.share is None else round(status.share, 4),
         },
         "topic": status.topic,
-        "lake": lake and {"state": lake.state, "path": lake.path, "version": lake.version, "why": lake.why},
+        "lake": lake
+        and {
+            "state": lake.state,
+            "path": lake.path,
+            "version": lake.version,
+            "why": lake.why,
+            "writer": lake.writer and asdict(lake.writer),
+        },
     }
