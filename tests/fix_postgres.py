@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -144,6 +145,13 @@ def stop_in_order(server: PostgresServer) -> None:
     said = server.log_end()
     assert said.endswith("database system is shut down"), said
     assert said.rfind("received immediate shutdown") < said.rfind("received fast shutdown"), said
+
+
+def stop_at_once(server: PostgresServer) -> None:
+    """An immediate shutdown: no session ends in order, and the next start recovers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "stop_signals", (signal.SIGQUIT,))
+        server.stop()
 
 
 def _drop(admin: psycopg.Connection[Any], name: str) -> None:

@@ -179,6 +179,7 @@ def _tell_end(channel: socket.socket, number: int, pid: int) -> None:
 
 
 def _run(request: dict[str, object], log: int) -> int:
+    from tests.held import hold_if_asked
     from walbridge.producer.__main__ import main
     from walbridge.runtime import kill_points
 
@@ -188,6 +189,7 @@ def _run(request: dict[str, object], log: int) -> int:
     os.environ.clear()
     os.environ.update(request["environ"])  # type: ignore[call-overload]  # JSON of ours
     importlib.reload(kill_points)
+    hold_if_asked()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return main(request["arguments"])  # type: ignore[arg-type]  # JSON of ours
 

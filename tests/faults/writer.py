@@ -1,14 +1,21 @@
-"""Small transactions on table ``t (id int PRIMARY KEY, v int)``, until left."""
+"""Small transactions on table ``t (id int PRIMARY KEY, v int)``, until left; a server that ends is waited for."""
 
 from __future__ import annotations
 
 import threading
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import psycopg
 
-from tests.fix_producer import ProducerUnderTest
+from tests.fix_postgres import Database
 from tests.wait import wait_until
+
+
+class OfDatabase(Protocol):
+    """A pipeline under test."""
+
+    @property
+    def database(self) -> Database: ...
 
 
 class Writer:
@@ -16,14 +23,22 @@ class Writer:
 
     pause_s: ClassVar[float] = 0.005
 
-    def __init__(self, producer: ProducerUnderTest) -> None:
-        self._producer = producer
+    def __init__(self, pipeline: OfDatabase) -> None:
+        self._database = pipeline.database
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.count = 0
 
     def _run(self) -> None:
-        with self._producer.database.connect() as connection:
+        while not self._stop.wait(self.pause_s):
+            try:
+                self._write_until_left()
+            except psycopg.OperationalError as error:
+                if not _is_of_server_that_ended(error):
+                    raise
+
+    def _write_until_left(self) -> None:
+        with self._database.connect() as connection:
             while not self._stop.wait(self.pause_s):
                 self.count += 1
                 self.write(connection)
@@ -46,3 +61,8 @@ class Writer:
     def __exit__(self, *exception: object) -> None:
         self._stop.set()
         self._thread.join()
+
+
+def _is_of_server_that_ended(error: psycopg.OperationalError) -> bool:
+    """No answer has no code; those of a server that stops or starts are of class 57P."""
+    return error.sqlstate is None or error.sqlstate.startswith("57P")
