@@ -77,6 +77,19 @@ def test_table_that_comes_is_copied_under_load_and_through_deaths(following: Pro
 
 
 @pytest.mark.soak
+def test_copy_goes_on_after_a_death_of_the_producer_at_every_point(following: ProducerUnderTest) -> None:
+    following.start_streaming().stop()
+    following.database.execute(MADE.format(rows=1500))
+    with Habits(following, 1500) as habits:
+        for point in BESIDE:
+            habits.wait_for(5)
+            following.run_until_killed(point)
+            with following.topics() as topics:
+                topics.check_held(following.confirmed_lsn())
+    check_copied(following, following.start_streaming())
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("end", ENDS)
 def test_copy_goes_on_after_a_death_of_the_server_at_every_point(
     following: ProducerUnderTest, end: Callable[[PostgresServer], None]
