@@ -23,13 +23,12 @@ def writer_of(lake: Path, head: TableHead) -> LastWriter:
 
 def test_who_wrote_a_published_version_and_why_is_in_the_tables_log(lake: Path, spark: SparkSession) -> None:
     copied = three(lake)
+    assert writer_of(lake, copied) == LastWriter("local", "WRITE", None, has_vectors=False)
+
     merged = changed(
         None, lake, copied, event("u", 0, id=1, body="x", n=7), to_cut=2, appliers=Appliers("spark", spark)
     )
-
-    by_driver, by_spark = writer_of(lake, copied), writer_of(lake, merged)
-
-    assert by_driver == LastWriter("local", "WRITE", None, has_vectors=False)
+    by_spark = writer_of(lake, merged)
     assert by_spark == LastWriter("spark", "MERGE", by_spark.rewrite_bytes, has_vectors=True)
     assert by_spark.rewrite_bytes
     assert last_writer(f"{lake}/nowhere", 1, {}) is None
