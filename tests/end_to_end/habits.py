@@ -1,7 +1,8 @@
 """What owners of a database do to it, drawn from one seed: tables made, filled, altered, renamed, emptied, dropped,
-their partitions made, attached, detached, emptied and dropped, labels renamed.
+their partitions made, attached, detached, emptied and dropped, labels renamed, schemas made, renamed and dropped with
+all that is in them.
 
-In: a connection. Out: one transaction at a time, each of which Postgres took. Names are few, so they are used again.
+In: a connection. Out: one transaction at a time, each of which Postgres took. Names are used again: few of them soon.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from typing import Any
 import psycopg
 
 NAMES = ("orders", "items", "users", "notes", "prices")
-SCHEMAS = ("public", "archive")
+SCHEMAS = ("public", "archive", "attic")
+"""The first is there for ever, the others come and go, and take each other's names."""
 PARTS = "parts"
 """A schema for partitions, also for detached ones, and for types."""
 ROWS_MAX = 40
+SCHEMA_SHARE = 0.1
+"""Of all transactions those of schemas: one of them may drop many tables."""
 
 MADE = (
     "CREATE TABLE {0} (id int PRIMARY KEY, n int, v text)",
@@ -74,8 +78,16 @@ LEFT = (
 class Habits:
     """Those of one database. Tables that are spared are named without their schema."""
 
-    def __init__(self, dice: random.Random, spared: Sequence[str] = ()) -> None:
-        self._dice, self._spared = dice, list(spared)
+    def __init__(
+        self,
+        dice: random.Random,
+        spared: Sequence[str] = (),
+        names: Sequence[str] = NAMES,
+        schemas: Sequence[str] = SCHEMAS,
+        schema_share: float = SCHEMA_SHARE,
+    ) -> None:
+        self._dice, self._spared, self._names, self._schemas = dice, list(spared), names, schemas
+        self._schema_share = schema_share
         self.done = Counter[str]()
         self._number = 0
         """Of names that are not used again."""
@@ -95,11 +107,13 @@ class Habits:
             "SELECT schemaname || '.' || tablename FROM pg_tables "
             "WHERE schemaname = ANY (%s) AND tablename <> ALL (%s) ORDER BY 1"
         )
-        return [row[0] for row in connection.execute(query, (list(SCHEMAS), self._spared))]
+        return [row[0] for row in connection.execute(query, (list(self._schemas), self._spared))]
 
     def _drawn(self, connection: psycopg.Connection[Any], there: list[str]) -> tuple[str, str]:
         dice, number = self._dice, self._number
-        name, what = f"{dice.choice(SCHEMAS)}.{dice.choice(NAMES)}", dice.random()
+        name, what = f"{dice.choice(self._schemas)}.{dice.choice(self._names)}", dice.random()
+        if dice.random() < self._schema_share:
+            return "schemas", self._of_schemas(connection)
         if not there or (name not in there and what < 0.5):
             filled = FILLED.format(name, dice.randint(0, ROWS_MAX))
             return "made", f"{dice.choice(MADE).format(name, None, number)}; {filled}"
@@ -154,10 +168,29 @@ class Habits:
         dice = self._dice
         schema, bare = name.split(".")
         if dice.random() < 0.3:
-            return f"ALTER TABLE {name} SET SCHEMA {dice.choice([each for each in SCHEMAS if each != schema])}"
+            return f"ALTER TABLE {name} SET SCHEMA {dice.choice([each for each in self._schemas if each != schema])}"
         others = [each.split(".")[1] for each in there if each.startswith(f"{schema}.") and each != name]
         if others and dice.random() < 0.5:
-            other = dice.choice(others)
-            swap = ((bare, "swapped"), (other, bare), ("swapped", other))
-            return "; ".join(f"ALTER TABLE {schema}.{old} RENAME TO {new}" for old, new in swap)
-        return f"ALTER TABLE {name} RENAME TO {dice.choice(NAMES)}"
+            return _swapped("TABLE", bare, dice.choice(others), f"{schema}.")
+        return f"ALTER TABLE {name} RENAME TO {dice.choice(self._names)}"
+
+    def _of_schemas(self, connection: psycopg.Connection[Any]) -> str:
+        """One that comes, goes with its tables, is renamed, or has another's name, and that has its."""
+        dice, (_, *passing) = self._dice, self._schemas
+        query = "SELECT nspname::text FROM pg_namespace WHERE nspname = ANY (%s) ORDER BY 1"
+        there = [row[0] for row in connection.execute(query, (passing,))]
+        absent = [each for each in passing if each not in there]
+        if not there or (absent and dice.random() < 0.4):
+            return f"CREATE SCHEMA {dice.choice(absent)}"
+        schema = dice.choice(there)
+        if dice.random() < 0.2:
+            return f"DROP SCHEMA {schema} CASCADE"
+        if absent and dice.random() < 0.6:
+            return f"ALTER SCHEMA {schema} RENAME TO {dice.choice(absent)}"
+        return _swapped("SCHEMA", schema, dice.choice(there))
+
+
+def _swapped(kind: str, one: str, other: str, prefix: str = "") -> str:
+    """Both have each other's name, in one transaction."""
+    swap = ((one, "swapped"), (other, one), ("swapped", other))
+    return "; ".join(f"ALTER {kind} {prefix}{old} RENAME TO {new}" for old, new in swap)
