@@ -41,7 +41,9 @@ FILE_BYTES = 4 * 2**20
 FILE_ROWS = 4_000
 """Files of so many rows are compacted only where there are too many files: else all rows that are kept would be written
 anew with every few that come, and plans wait for that."""
-FILES_MAX = 20
+FILES_MAX = 18
+"""If there are more when rows are compacted, so are all: 20 then, with the 13 rows at most that come until the next
+time."""
 _LOG_RETENTION = timedelta(minutes=75)
 """Versions of the manifest are read as of an hour ago (``named_versions``) and no older: its rows are its history. Each
 append lists the log, and two rows of a plan are two commits."""

@@ -286,6 +286,22 @@ def test_rows_that_come_are_merged_without_those_of_before(
     assert [each.sequence for each in published_rows(manifest._table)] == [*range(1, 121)]
 
 
+@pytest.mark.parametrize("rows", [12, 13])
+def test_files_stay_few_also_while_rows_wait_for_others_to_be_merged(
+    manifest: Manifest, lake: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """Each row is a file until then; a plan has one or two."""
+    monkeypatch.setattr(writer, "FILE_ROWS", rows)
+    dice, files = random.Random(1), list[int]()
+    for sequence in range(1, 10 * rows + 1):
+        manifest.append(row(sequence, tables=(replace(ENTRY, why=dice.randbytes(10_000).hex()),)))
+        files.append(len(DeltaTable(str(lake / "_cuts")).file_uris()))
+        if sequence % rows == 0:
+            manifest.compact()
+
+    assert 18 < max(files) <= 20
+
+
 def test_log_goes_back_an_hour_and_little_more(lake: Path) -> None:
     """I8: rows as they were an hour ago are read. Each append lists the log."""
     Manifest(str(lake), "p", {})
