@@ -43,6 +43,10 @@ TYPES = relation(
     [
         column("id", "int4", is_key=True),
         *[column(name, name) for name in ("timestamp", "timestamptz", "bytea", "float4", "_int4", "bool", "int8")],
+        column("date", "date"),
+        # Parquet has three forms of decimals, by their digits.
+        column("cents", "numeric", typmod=(5 << 16 | 2) + 4),
+        column("amount", "numeric", typmod=(15 << 16 | 2) + 4),
         column("price", "numeric", typmod=(38 << 16 | 10) + 4),
     ]
 )
@@ -55,6 +59,9 @@ ENDS: dict[str, Any] = {
     "_int4": [1, None, -(2**31)],
     "bool": True,
     "int8": 2**63 - 1,
+    "date": date(1, 1, 1),
+    "cents": Decimal("-999.99"),
+    "amount": Decimal("-9999999999999.99"),
     "price": Decimal("-1234567890123456789012345678.0123456789"),
 }
 
