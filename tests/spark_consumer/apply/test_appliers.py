@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import Event
+from tests.in_soak import in_soak
 from tests.spark_consumer.apply.test_key_bounds import ENDS as KEY_ENDS
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import changed, column, copied, head_rows, relation
@@ -73,7 +74,7 @@ def aside(tmp_path: Path) -> Iterator[Path]:
     assert not [*(tmp_path / "aside").glob("*")]
 
 
-@pytest.fixture(params=["local", "spark", "spark, by a folder"])
+@pytest.fixture(params=["local", "spark", in_soak("spark, by a folder")])
 def appliers(
     request: pytest.FixtureRequest, spark: SparkSession, aside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Appliers:
@@ -151,6 +152,7 @@ def infinite_event(op: str, ordinal: int, lsn: int, text: str, row: dict[str, An
     return Event(KEYS, op, lsn, ordinal, after=row, exceptional={"on": text})
 
 
+@pytest.mark.parametrize("appliers", ["spark", "spark, by a folder"], indirect=True)
 def test_every_type_comes_out_of_either_engine_as_it_went_in(lake: Path, appliers: Appliers) -> None:
     found = []
     for engine in (Appliers(), appliers):

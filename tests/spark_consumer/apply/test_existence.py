@@ -282,6 +282,7 @@ def test_the_lake_equals_the_source_whatever_is_appended_merged_killed_or_undone
     refuse_differences(tmp_path_factory.mktemp("lake"), crash_at, seed)
 
 
+@pytest.mark.soak
 @settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_the_lake_equals_the_source_whatever_spark_merges_while_it_is_killed_and_undone(
