@@ -41,6 +41,9 @@ REWRITTEN_BYTES_MIN = 256 * 2**20
 """Delta-rs rewrites so much in some ten seconds of one core. For narrow rows Spark takes half as long again, since it
 reads their keys three times. But delta-rs would write these bytes in each plan, and they are kept as long as rows of
 ``_cuts`` name them."""
+BYTES_A_CHANGE = 4 * 2**10
+"""Of more than one slice Spark takes a merge only where delta-rs would rewrite so much for each row. Of 200,000 rows
+all over ten million (195 MB) delta-rs took 13 CPU seconds and Spark 57 (``tests/benchmarks/test_appliers.py``)."""
 DRIVER_MAX = Volume(rows=1_000_000, bytes=256 * 2**20)
 """Up to so many new rows of a segment cross the driver; more are written by executors, also those of a copy."""
 CLUSTER_DRIVER_MAX = Volume(rows=200_000, bytes=64 * 2**20)
@@ -157,7 +160,8 @@ class Appliers:
         engine = self.setting
         if engine == AUTO:
             untouched = files >= ROWS_A_CHANGE * rows.rows
-            engine = BY_SPARK if rewritten >= REWRITTEN_BYTES_MIN and untouched else LOCAL
+            least = max(REWRITTEN_BYTES_MIN, 0 if rows.is_in_memory else BYTES_A_CHANGE * rows.rows)
+            engine = BY_SPARK if rewritten >= least and untouched else LOCAL
         if self._last_engine.get(table.uri, LOCAL) != engine:
             log.info(
                 "a table's changes are merged by another engine", path=table.uri, applier=engine, rewrite=rewritten

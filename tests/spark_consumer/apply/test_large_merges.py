@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 
 from tests.spark_consumer.apply.segment_changes import row_schema
 from tests.spark_consumer.apply.test_appliers import ITEMS, LSN, engines, event, three
-from tests.spark_consumer.events import changed
+from tests.spark_consumer.events import changed, copied
 from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.apply import appliers as appliers_module
 from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.arrow_spool import spooled
 from walbridge.spark_consumer.apply.key_bounds import KeyBounds
@@ -24,9 +25,23 @@ from walbridge.spark_consumer.fold.shape import TableShape
 from walbridge.spark_consumer.plan.ended_copies import ASIDE
 
 
-def test_a_merge_of_many_rows_is_sparks_too(lake: Path, spark: SparkSession, tmp_path: Path) -> None:
-    """However many there are: what it writes follows the changes."""
-    table = LakeTable.open(f"{lake}/{three(lake).path}", {})
+@pytest.mark.parametrize(
+    ("setting", "bytes_a_change", "is_sparks"), [("spark", 2**40, True), ("auto", 1, True), ("auto", 2**40, False)]
+)
+def test_a_merge_of_many_rows_is_sparks_too_where_the_table_is_large_enough_for_them(
+    lake: Path,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    setting: str,
+    bytes_a_change: int,
+    is_sparks: bool,
+) -> None:
+    """What it writes follows the changes; it takes more of CPU for each of them than delta-rs."""
+    monkeypatch.setattr(appliers_module, "REWRITTEN_BYTES_MIN", 1)
+    monkeypatch.setattr(appliers_module, "BYTES_A_CHANGE", bytes_a_change)
+    head = copied(None, lake, ITEMS, *[{"id": key, "body": "b", "n": 0} for key in range(40)])
+    table = LakeTable.open(f"{lake}/{head.path}", {})
     assert table is not None
     shape = TableShape(ITEMS)
     schema = pa.schema([*row_schema(shape), pa.field("unknown", pa.list_(pa.int32())), pa.field("is_new", pa.bool_())])
@@ -34,12 +49,11 @@ def test_a_merge_of_many_rows_is_sparks_too(lake: Path, spark: SparkSession, tmp
     with spooled(schema, slices) as many:
         assert not many.is_in_memory
         merge = partial(key_merge, shape, with_unknown=False)
-        found = Appliers("spark", spark, aside=tmp_path).merge(
+        found = Appliers(setting, spark, aside=tmp_path).merge(
             table, many, KeyBounds({}), lambda dialect: merge(dialect=dialect), Commit("p")
         )
 
-    assert found == Matches(2, 0)
-    assert table.writes_vectors
+    assert (found, table.writes_vectors) == (Matches(2, 0), is_sparks)
     assert not [*tmp_path.glob("merge-*")]
 
 
