@@ -103,10 +103,8 @@ class Commit:
         counts = [
             count for each in (self.expected, self.found) if each is not None for count in (each.held, each.lacked)
         ]
-        numbers, texts = (
-            [self.segment, self.txn_version, self.rewrite or 0, *counts],
-            [self.plan or "", self.step or "", self.app_id],
-        )
+        numbers = [self.segment, self.txn_version, self.rewrite or 0, *counts]
+        texts = [self.plan or "", self.step or "", self.app_id]
         return all(type(each) is int for each in numbers) and all(isinstance(each, str) for each in texts)
 
     @classmethod

@@ -136,9 +136,9 @@ class ByteLimit:
     cut: int
     row: int
 
-    def most(self, cut: Cut) -> int:
-        """The most that a plan may hold of this cut."""
-        return min(sum(part.records for part in cut.partitions) * self.row, self.cut)
+    def most(self, records: int) -> int:
+        """The most that a plan may hold of a cut of so many records."""
+        return min(records * self.row, self.cut)
 
 
 def take_cuts(cuts: Sequence[tuple[int, Cut]], rows_max: int, limit: ByteLimit | None = None) -> int:
@@ -157,10 +157,12 @@ def take_cuts(cuts: Sequence[tuple[int, Cut]], rows_max: int, limit: ByteLimit |
     relations: dict[str, int] = {}
     topics: dict[int, str] = {}
     for count, (_, cut) in enumerate((offset, _without_messages(cut)) for offset, cut in cuts):
-        rows += sum(part.records for part in cut.partitions)
-        size += 0 if limit is None else limit.most(cut)
+        records = sum(part.records for part in cut.partitions)
+        rows += records
         is_full = rows > rows_max or cut.epoch != cuts[0][1].epoch
-        is_full = is_full or (limit is not None and size > limit.plan)
+        if limit is not None:
+            size += limit.most(records)
+            is_full |= size > limit.plan
         for table in cut.tables:
             barriers[table.relation_id] += len(table.barriers)
             is_full = is_full or barriers[table.relation_id] >= SEGMENTS_MAX

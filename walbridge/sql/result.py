@@ -12,6 +12,7 @@ from itertools import chain
 
 import duckdb
 
+from walbridge.one_line import one_line
 from walbridge.sql.scanned_columns import scanned_columns
 
 TABLE, JSON, CSV = "table", "json", "csv"
@@ -119,12 +120,12 @@ def table_lines(found: Result) -> Iterator[str]:
     for row in chain.from_iterable(found.chunks):
         if len(rows) == SHOWN_MAX:
             break
-        rows.append(["NULL" if value is None else _one_line(value) for value in row])
+        rows.append(["NULL" if value is None else one_line(value) for value in row])
     else:
-        yield from _aligned(list(map(_one_line, found.columns)), rows)
+        yield from _aligned(list(map(one_line, found.columns)), rows)
         yield f"({len(rows)} row{'' if len(rows) == 1 else 's'})"
         return
-    yield from _aligned(list(map(_one_line, found.columns)), rows)
+    yield from _aligned(list(map(one_line, found.columns)), rows)
     yield f"(the first {SHOWN_MAX:,} rows; --csv and --json print all)"
 
 
@@ -146,8 +147,3 @@ def _line(values: Sequence[str], widths: Sequence[int], to_the_right: Sequence[b
         for value, width, right in zip(values, widths, to_the_right, strict=True)
     ]
     return " | ".join(cells).rstrip()
-
-
-def _one_line(value: str) -> str:
-    """A value on one line, its control characters escaped: they could overwrite other text of a terminal."""
-    return value if value.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
+from walbridge.one_line import one_line
 from walbridge.producer.postgres.slots.slot_row import Slot, Source
 from walbridge.quantities import bytes_text, moment_text, seconds_text
 from walbridge.schemas.control.run_record import LastWords
@@ -12,7 +13,7 @@ from walbridge.schemas.errors import copy_command
 from walbridge.schemas.position import format_lsn
 from walbridge.status.pipeline_status import Lag, PipelineStatus, Published, Silent, TableState, held_bytes
 from walbridge.status.words import BUG, FAILED, UNSAID, word_lines
-from walbridge.tables.table_status import copied_text, one_line, share_text
+from walbridge.tables.table_status import copied_text, share_text
 
 TABLES_SHOWN_MAX = 30
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from textwrap import wrap
 from typing import Any
 
+from walbridge.one_line import one_line
 from walbridge.producer.copying.copy_share import TableSize
 from walbridge.producer.postgres.publications.combined_publications import operations_in
 from walbridge.quantities import bytes_text
@@ -127,11 +128,6 @@ def copied_text(rows: int, size_bytes: int) -> str:
 def copy_text(copy: TableCopy | None) -> str:
     """How much a running copy has copied, as ``copied_text``."""
     return "" if copy is None else copied_text(copy.rows, copy.bytes)
-
-
-def one_line(text: str) -> str:
-    """The text with what would end or garble its line escaped, as in the logs: names may hold anything."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def lines(found: Iterable[TableStatus], *, lake_is_known: bool, width: int | None = None) -> list[str]:

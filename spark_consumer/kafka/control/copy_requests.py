@@ -55,8 +55,7 @@ class CopyRequests:
         Raises:
             RetryableError: Kafka is away.
         """
-        wanted = [each.relation_id for each in troubles if each.state == STALE] if self._is_wanted else []
-        wanted = [*dict.fromkeys(wanted)]
+        wanted = [*dict.fromkeys(each.relation_id for each in troubles if each.state == STALE and self._is_wanted)]
         if not wanted or not self._kafka.partition_count(self._topic):
             return frozenset()
         try:

@@ -9,7 +9,7 @@ from itertools import cycle
 
 import pytest
 
-from tests.faults.copies.test_table_copied import MADE, Habits, state_of
+from tests.faults.copies.test_table_copied import MADE, Habits, run_until_killed_at_every_point, state_of
 from tests.faults.kill_points import BESIDE
 from tests.faults.left_over import check_nothing_is_left
 from tests.fix_postgres import stop_at_once
@@ -81,11 +81,7 @@ def test_copy_goes_on_after_a_death_of_the_producer_at_every_point(following: Pr
     following.start_streaming().stop()
     following.database.execute(MADE.format(rows=1500))
     with Habits(following, 1500) as habits:
-        for point in BESIDE:
-            habits.wait_for(5)
-            following.run_until_killed(point)
-            with following.topics() as topics:
-                topics.check_held(following.confirmed_lsn())
+        run_until_killed_at_every_point(following, habits)
     check_copied(following, following.start_streaming())
 
 

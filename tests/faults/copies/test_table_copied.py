@@ -99,17 +99,22 @@ def test_table_that_is_created_and_filled_is_copied_while_all_are_written(follow
     assert snapshots.keys() == {"first_in_data_collection", "incremental", "last_in_data_collection"}
 
 
+def run_until_killed_at_every_point(producer: ProducerUnderTest, habits: Habits) -> None:
+    """At those of a copy beside the stream, one start after another; Kafka holds all that was confirmed (I1)."""
+    for point in BESIDE:
+        habits.wait_for(5)
+        producer.run_until_killed(point)
+        with producer.topics() as topics:
+            topics.check_held(producer.confirmed_lsn())
+
+
 def test_copy_killed_at_every_point_goes_on_and_loses_nothing(following: ProducerUnderTest) -> None:
     """I1, I4: behind the last chunk that Kafka holds."""
     following.settings["producer"] = {"batch_rows_max": 150}
     following.start_streaming().stop()
     following.database.execute(MADE.format(rows=1500))
     with Habits(following, 1500) as habits:
-        for point in BESIDE:
-            habits.wait_for(5)
-            following.run_until_killed(point)
-            with following.topics() as topics:
-                topics.check_held(following.confirmed_lsn())
+        run_until_killed_at_every_point(following, habits)
     running = following.start_streaming()
     following.check_equal()
     assert state_of(following, "u") == "current"
