@@ -93,6 +93,8 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     # From here on one that knows no lock is fenced, too: what it committed before is all that it ever will.
     publisher.open_instance(settings.postgres.start_timeout_s)
     progress = read_progress(settings)
+    if progress is not None:
+        admin.ask_settings_ahead(each.topic for each in progress.tables.values() if each.topic)
     cache, metadata_end = known_relations(settings, progress)
     metadata = MetadataWriter(settings, waits.for_kafka, metadata_end, server.system_id)
     tables = Tables(settings, connection, admin, cache, metadata, publisher, server.database)

@@ -65,11 +65,11 @@ def compare_topics(settings: Settings, tables: Tables, progress: Progress, topic
         RetryableError: a server is away.
     """
     tables.topics.remember(progress.options)
-    lost = topics.open()  # first: a metadata topic that was made anew lacks records, too
+    lost, found = topics.open()  # first: a metadata topic that was made anew lacks records, too
     refuse_unknown(tables, progress.relation_ids, metadata_topic(settings.name))
     recorded = tables.versions.newest(progress.relation_ids)
     kept = [each for each in recorded if each.table.relation_id not in lost]
-    tables.topics.check(kept)
+    tables.topics.check(kept, found)
     tables.registry.compare(kept)
 
 

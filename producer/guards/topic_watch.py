@@ -75,17 +75,18 @@ class TopicWatch:
         self._suspected: TopicDescriptions | None = None
         self._suspect_due_s = 0.0
 
-    def open(self) -> Collection[int]:
-        """Compare all of them, and [topics] partitions; returns the tables that need another topic.
+    def open(self) -> tuple[Collection[int], Mapping[str, DescribedTopic]]:
+        """Compare all of them, and [topics] partitions; returns the tables that need another topic, and what is there.
 
         Raises:
             OperatorError: a topic of all tables is another one; or settings say that one table's stops all.
             RetryableError: Kafka is away.
         """
         asked = self._ask()
-        lost = self._compare(asked.names, asked.found())
+        found = asked.found()
+        lost = self._compare(asked.names, found)
         self._compare_setting()
-        return lost
+        return lost, found
 
     def look(self) -> None:
         """Request descriptions of all topics, if the last time was a while ago, without waiting for the answer."""

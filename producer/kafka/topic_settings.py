@@ -32,6 +32,11 @@ class TopicSettings:
         self._admin, self._servers, self._alters = admin, servers, alters
         self._answers: dict[str, Future[Any]] = {}
 
+    def ask_ahead(self, topics: Iterable[str]) -> None:
+        """Ask for the settings of topics that the next comparison will be of, without waiting for the answers: brokers
+        take a second for a thousand of them."""
+        self._answers = self._asked(topics)
+
     def faults(self, specs: Collection[TopicSpec]) -> Iterator[OperatorError]:
         """All that ``ensure`` would refuse, where it raises the first."""
         return self._faults(specs, {}, {})
@@ -87,11 +92,10 @@ class TopicSettings:
                     yield OperatorError(what, remedy=f"{self._by_hand(spec.name, name, value)}; or mend [topics]")
 
     def _asked(self, names: Iterable[str]) -> dict[str, Future[Any]]:
-        asked = [ConfigResource(ResourceType.TOPIC, name) for name in names if name not in self._answers]
-        if not asked:
-            return self._answers
-        futures = self._admin.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S)
-        answers = self._answers | {resource.name: future for resource, future in futures.items()}
+        answers = self._answers
+        if asked := [ConfigResource(ResourceType.TOPIC, name) for name in names if name not in answers]:
+            futures = self._admin.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S)
+            answers = answers | {resource.name: future for resource, future in futures.items()}
         self._answers = {} if self._alters else answers  # brokers take long for the settings of hundreds
         return answers
 

@@ -108,6 +108,10 @@ class TopicAdmin:
             wanted, self._admin.describe_topics(TopicCollection(wanted), request_timeout=REQUEST_TIMEOUT_S)
         )
 
+    def ask_settings_ahead(self, topics: Iterable[str]) -> None:
+        """Ask for what the next ``check`` compares, without waiting for the answers."""
+        self.settings_of_topics.ask_ahead(topics)
+
     def check(self, specs: Iterable[TopicSpec]) -> None:
         """Compare the settings of topics that exist.
 

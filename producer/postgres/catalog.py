@@ -7,6 +7,8 @@ uses a fact checks first that the catalogue still describes the relation that wa
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import psycopg
@@ -36,9 +38,16 @@ def rows_of(connection: psycopg.Connection[Any], query: str, parameters: Sequenc
         RetryableError, OperatorError: the server is away or refuses.
     """
     try:
-        return connection.execute(query.encode(), parameters).fetchall()
+        return connection.execute(query.encode(), [*map(_as_text_if_numbers, parameters)]).fetchall()
     except psycopg.Error as error:
         raise classified(error) from None
+
+
+def _as_text_if_numbers(parameter: Any) -> Any:
+    """A list of numbers as the text of its array: psycopg would look for the type of each number."""
+    if isinstance(parameter, list) and parameter and all(type(each) is int for each in parameter):
+        return f"{{{','.join(map(str, parameter))}}}"
+    return parameter
 
 
 @contextmanager
@@ -192,7 +201,6 @@ def wait_for_alterations(connection: psycopg.Connection[Any], relation_id: int, 
 # An anyarray cannot be subscripted, and a box's arrays are not parted by commas; of one element this is its text.
 # A partitioned table has no rows, and no value for older ones: those below it have, which are of one value or of none.
 MISSING_VALUE = "array_to_string(a.attmissingval, '')"
-_KEY = f"a.attnum = ANY ({INDEX_KEY})"
 _TABLES = f"""
     WITH RECURSIVE tree AS (
       SELECT oid AS root, oid FROM pg_class WHERE oid = ANY (%s) AND relkind = 'p'
@@ -205,33 +213,37 @@ _TABLES = f"""
     SELECT (SELECT txid_current_snapshot()::text), c.oid, c.relreplident, c.relnatts, n.nspname, c.relname,
            c.relkind = 'p',
            a.attname, a.atttypid, a.atttypmod, a.attnum, NOT a.attnotnull,
-           EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisprimary
-                   AND i.indimmediate AND i.indisvalid AND {_KEY}),
-           c.relreplident = 'f' OR EXISTS (
-             SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND {_KEY}
-             AND i.indimmediate AND i.indisvalid AND i.indislive
-             AND ((c.relreplident = 'd' AND i.indisprimary) OR (c.relreplident = 'i' AND i.indisreplident))),
+           a.attnum = ANY (k.primary_key), c.relreplident = 'f' OR a.attnum = ANY (k.replica_identity),
            CASE WHEN a.atthasmissing THEN {MISSING_VALUE} ELSE b.value END, a.attgenerated <> ''
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    CROSS JOIN LATERAL (
+      SELECT coalesce(array_agg(number) FILTER (WHERE i.indisprimary), '{{}}') AS primary_key,
+             coalesce(array_agg(number) FILTER (
+               WHERE i.indislive AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END
+             ), '{{}}') AS replica_identity
+      FROM pg_index i CROSS JOIN unnest({INDEX_KEY}) number
+      WHERE i.indrelid = c.oid AND i.indimmediate AND i.indisvalid) k
     LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
     LEFT JOIN below b ON b.root = c.oid AND b.attname = a.attname
     WHERE c.oid = ANY (%s) ORDER BY c.oid, a.attnum"""
+
+_FIRST_OF_COLUMN = 7
+"""Which field of such a row is the first that tells of a column."""
 
 
 def tables_facts(
     connection: psycopg.Connection[Any], relation_ids: Iterable[int]
 ) -> tuple[dict[int, TableFacts], Snapshot | None]:
     """Facts of those tables that are there, and which transactions they show; None where no table is there."""
-    found: dict[int, tuple[tuple[Any, ...], list[ColumnFacts]]] = {}
-    seen, oids = None, list(relation_ids)
-    for snapshot, oid, identity, *others in rows_of(connection, _TABLES, (oids, oids)):
-        seen = seen or Snapshot.parse(snapshot)
-        last, namespace, name, is_partitioned, *column = others
-        columns = found.setdefault(oid, ((identity, last, namespace, name, is_partitioned), []))[1]
-        if column[0] is not None:
-            columns.append(ColumnFacts(*column))
-    facts = {oid: TableFacts(identity, tuple(columns), *more) for oid, ((identity, *more), columns) in found.items()}
-    return facts, seen
+    oids = list(relation_ids)
+    rows = rows_of(connection, _TABLES, (oids, oids))
+    facts: dict[int, TableFacts] = {}
+    for oid, group in groupby(rows, key=itemgetter(1)):
+        of_table = [*group]
+        _, _, identity, *others = of_table[0][:_FIRST_OF_COLUMN]
+        columns = (ColumnFacts(*row[_FIRST_OF_COLUMN:]) for row in of_table if row[_FIRST_OF_COLUMN] is not None)
+        facts[oid] = TableFacts(identity, tuple(columns), *others)
+    return facts, Snapshot.parse(rows[0][0]) if rows else None
 
 
 def table_facts(connection: psycopg.Connection[Any], relation_id: int) -> TableFacts | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from walbridge.producer.errors.compaction import compacted_without_key, compacted_without_values
 from walbridge.producer.errors.tables import UnfitTable, key_altered, key_lost, key_replaced
 from walbridge.producer.errors.topics import topic_grown
+from walbridge.producer.kafka.described_topic import DescribedTopic
 from walbridge.producer.kafka.topic_specs import TopicSpec, data_topic_spec, event_topics_of_no_table
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.pgoutput.messages import Relation
@@ -163,20 +164,17 @@ class TableTopics:
     def _spec(self, topic: str, has_key: bool) -> TopicSpec:
         return data_topic_spec(self._settings, topic, has_key=has_key, is_compacted=topic in self.compacted)
 
-    def check(self, records: Iterable[RelationRecord]) -> None:
-        """Check the settings of these tables' topics, which exist.
+    def check(self, records: Iterable[RelationRecord], described: Mapping[str, DescribedTopic]) -> None:
+        """Check the settings of these tables' topics, which exist. ``described``: by name.
 
         Raises:
             OperatorError: one differs from what its events were written with.
         """
-        announced = list(records)
-        counts = self._admin.partition_counts_of({record.topic for record in announced})
-        found = {
-            (record.topic, record.key_schema_id is not None): DataTopic(
-                record.topic, counts.get(record.topic, record.partition_count)
-            )
-            for record in announced
-        }
+        found: dict[tuple[str, bool], DataTopic] = {}
+        for record in records:
+            there = described.get(record.topic)
+            count = record.partition_count if there is None else there.partition_count
+            found[record.topic, record.key_schema_id is not None] = DataTopic(record.topic, count)
         self._admin.check(self._spec(topic, has_key) for topic, has_key in found)
         self._ensured |= found
 

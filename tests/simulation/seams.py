@@ -92,6 +92,9 @@ class Admin:
         """As ``TopicAdmin.partition_counts``."""
         return dict(self._broker.partition_counts)
 
+    def ask_settings_ahead(self, topics: Iterable[str]) -> None:
+        """Nobody changes a setting."""
+
     def partition_counts_of(self, names: Collection[str]) -> dict[str, int]:
         """As ``TopicAdmin.partition_counts_of``."""
         counts = self._broker.partition_counts

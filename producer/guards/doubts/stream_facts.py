@@ -33,6 +33,8 @@ class StreamFacts:
         self.partitions = PartitionRows(connection, tracker, tables.versions.name, may_mark=may_mark)
         self.rewrites = DdlRewrites()
         self.label_dates = LabelDates()
+        self._read: dict[int, tuple[str, TableStorage]] = {}
+        """By relation, what was read of its text: each look asks for all of them, and few have another one by then."""
         self.is_look_due = False
         """Whether what came since the last look at all tables may end a doubt."""
         self.has_ddl_rows = False
@@ -78,4 +80,8 @@ class StreamFacts:
     def known(self, relation_id: int) -> TableStorage:
         """The table's files, partitions and types as progress remembers them."""
         table = self._tracker.progress.tables.get(relation_id)
-        return from_text((table.storage if table is not None else None) or "")
+        text = (table.storage if table is not None else None) or ""
+        read = self._read.get(relation_id)
+        if read is None or read[0] != text:
+            self._read[relation_id] = read = text, from_text(text)
+        return read[1]

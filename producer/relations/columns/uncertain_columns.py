@@ -177,6 +177,16 @@ def kinds_at_relation(told: NumberedColumns | None) -> tuple[UncertainColumns, .
     return AT_RELATION if told is None else (partial(altered_types_of_told, told),)
 
 
+def _is_as_recorded(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> bool:
+    """Whether the newest version has just these columns, and the catalogue each of them with the number that was
+    recorded. No kind finds a column then, as most often; all of them take ten times as long to say so."""
+    if facts is None or version_with_same_columns(relation, versions[-1:]) is None:
+        return False
+    present = {(each.attnum, each.name, each.type_oid, each.typmod) for each in facts.columns}
+    recorded = versions[-1].table.columns
+    return all((each.attnum, each.name, each.type_oid, each.typmod) in present for each in recorded)
+
+
 def refuse_uncertain(
     relation: Relation,
     facts: TableFacts | None,
@@ -188,5 +198,7 @@ def refuse_uncertain(
     Raises:
         UncertainColumn: of the first of them.
     """
+    if _is_as_recorded(relation, facts, versions):
+        return
     for column in (column for columns in kinds for column in columns(relation, facts, versions)):
         raise column_uncertain(f"{relation.namespace}.{relation.name}", column)

@@ -230,7 +230,7 @@ def test_first_events_of_many_tables_ask_each_server_a_few_times(database: Datab
     kept.tables.prepare_copy(tables, asking)
     copied = counting.count, kept.admin.asked_count, kept.happened.count("metadata")
     kept.tables.forget_session(asking)
-    kept.tables.topics.check(kept.tables.versions.newest(ids))
+    kept.tables.topics.check(kept.tables.versions.newest(ids), {})
     with database.connect() as other:
         (xid,) = other.execute("SELECT txid_current() & x'ffffffff'::bigint").fetchall()[0]
     counting.count = kept.admin.asked_count = 0
