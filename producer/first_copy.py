@@ -19,6 +19,7 @@ import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.copy_share import TableSize
+from walbridge.producer.copying.read_faults import ReadFaults
 from walbridge.producer.copying.troubles import after_trouble
 from walbridge.producer.encoding.copied_rows import RowFormat
 from walbridge.producer.encoding.record import RecordWriter
@@ -61,6 +62,7 @@ def first_copy(
     tables: Tables,
     watch: SourceWatch,
     check_stop: Callable[[], None],
+    faults: ReadFaults,
 ) -> None:
     """Copy all published tables.
 
@@ -68,12 +70,13 @@ def first_copy(
     1. Progress ``creating``: a slot found later beside it is ours, and half made.
     2. The slot, with its snapshot.
     3. Progress ``copying``, with the epoch that the slot opens. A table whose schema the registry refuses is left to
-       the copies beside the stream.
+       the copies beside the stream, and so is one at whose rows the server fails each time.
     4. Each table: copy_begin, ``t``, its rows, copy_end.
     5. Progress ``streaming``, in the transaction of the last cut.
 
     Args:
         check_stop: called where stopping loses nothing but the copy; raises to stop.
+        faults: of the attempts before.
     """
     published = fit_tables(settings, connection, tables, progress)
     with _new_slot(settings, connection, progress, out, check_stop) as created:
@@ -81,8 +84,9 @@ def first_copy(
         with Snapshot(settings.postgres.dsn.get_secret_value(), created.snapshot) as snapshot:
             _lock_as_published(settings, snapshot, connection, published)
             writers, refused = tables.prepare_copy(published, connection, progress.tables)
-            left = _left(settings, published, refused, at)
+            left = _left(settings, published, {**refused, **faults.unreadable}, at)
             copied = [table for table in published if table.relation_id not in left]
+            writers = [each for each in writers if each.relation.table.relation_id not in left]
             copying = [TableProgress(table.relation_id, COPYING) for table in copied]
             # Topics as they are now, the publication as of the snapshot: the first look finds what was changed since.
             baseline = watch.now.baseline(copying, snapshot.connection)
@@ -90,7 +94,7 @@ def first_copy(
             out.tracker.remember_options(tables.topics.options_besides(progress.options))
             out.tracker.remember_tables(left)
             log.info("copy begins", tables=len(copied), consistent_point=format_lsn(at))
-            _Tables(settings, snapshot, at, out, check_stop).copy(copied, writers)
+            _Tables(settings, snapshot, at, out, check_stop, faults).copy(copied, writers)
             snapshot.refuse_lost()  # every lock was held to the end
     out.open()
     kill_point("copy:before-streaming")
@@ -208,9 +212,10 @@ class _Tables:
         at: Lsn,
         out: OpenBatch,
         check_stop: Callable[[], None],
+        faults: ReadFaults,
     ) -> None:
         self._settings, self._snapshot, self._at, self._out = settings, snapshot, at, out
-        self._check_stop, self._ends = check_stop, Ends()
+        self._check_stop, self._faults, self._ends = check_stop, faults, Ends()
         self._sizes: dict[int, TableSize] = {}
 
     def copy(self, published: list[PublishedTable], writers: list[RecordWriter]) -> None:
@@ -234,7 +239,8 @@ class _Tables:
                 return
         for table, writer in zip(published, writers, strict=True):
             copying = self._begun(writer)
-            copying.send(snapshot.blocks(table))
+            with self._faults.of(table.relation_id, table.qualified_name):
+                copying.send(snapshot.blocks(table))
             self._end(copying)
 
     def _copy_pieces(self, workers: CopyWorkers, pieces: list[Piece], writers: dict[int, RecordWriter]) -> None:
@@ -272,7 +278,8 @@ class _Tables:
             with contextlib.closing(answered.rows) as rows:
                 copying.send_blocks(rows.blocks(), answered.handed.size_bytes if answered.handed else 0)
         elif isinstance(wanted, PieceWanted) and not copying.is_left:
-            copying.send(self._snapshot.blocks(wanted.table, wanted.piece.condition))
+            with self._faults.of(wanted.table.relation_id, wanted.table.qualified_name):
+                copying.send(self._snapshot.blocks(wanted.table, wanted.piece.condition))
 
     def _begun(self, writer: RecordWriter) -> TableOfCopy:
         stops = self._settings.producer.on_table_error == "stop"

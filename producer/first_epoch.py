@@ -10,6 +10,7 @@ rows, until its own copy is whole.
 import structlog
 
 from walbridge.producer.begin_again import begin_first
+from walbridge.producer.copying.read_faults import ReadFaults
 from walbridge.producer.first_copy import first_copy
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.start import refuse_before_copy
@@ -31,6 +32,7 @@ class FirstEpoch:
 
     def __init__(self, settings: Settings, source: Source, waits: Waits, metrics: ProducerMetrics) -> None:
         self._settings, self._source, self._waits, self._metrics = settings, source, waits, metrics
+        self._faults = ReadFaults()
 
     def begin(self, parts: Parts) -> None:
         """Return when there is something to go on from.
@@ -69,7 +71,7 @@ class FirstEpoch:
             return
         self._metrics.enter(COPYING)
         watch = SourceWatch(self._settings, connection, parts.admin, parts.tables, parts.out.tracker)
-        first_copy(self._settings, connection, progress, parts.out, parts.tables, watch, self._check)
+        first_copy(self._settings, connection, progress, parts.out, parts.tables, watch, self._check, self._faults)
 
     def _check(self) -> None:
         """While a copy goes on, which begins anew where it is ended."""

@@ -18,6 +18,7 @@ from walbridge.producer import first_copy as copy
 from walbridge.producer.begin_again import begin_first
 from walbridge.producer.copying.copy_share import TableSize
 from walbridge.producer.copying.next_epoch import Recorded, begins_again, next_epoch
+from walbridge.producer.copying.read_faults import ReadFaults
 from walbridge.producer.encoding.copied_rows import CopiedBlock, RowEncoder
 from walbridge.producer.errors.tables import UnfitTable
 from walbridge.producer.first_copy import first_copy
@@ -147,7 +148,7 @@ class Copy(Kept):
 
     def __init__(self, source: Source, settings: Settings) -> None:
         super().__init__(settings=settings, progress=ANEW)
-        self.source = source
+        self.source, self.faults = source, ReadFaults()
 
     def baseline(self, tables: list[TableProgress], connection: object) -> Baseline:
         """Of what the connection sees; only the snapshot's is right."""
@@ -181,7 +182,7 @@ class Copy(Kept):
         facts = SimpleNamespace(with_unused_partitions=lambda table: table)
         watch = cast(SourceWatch, SimpleNamespace(now=SimpleNamespace(baseline=self.baseline), stream_facts=facts))
         with self.peers():
-            first_copy(self.settings, connection, ANEW, self.out, self.tables, watch, check_stop)
+            first_copy(self.settings, connection, ANEW, self.out, self.tables, watch, check_stop, self.faults)
 
     def begin_beside(self) -> None:
         with self.peers():
