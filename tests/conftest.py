@@ -47,9 +47,13 @@ COMPONENTS = (
     "tests/conformance/",
     "tests/fuzz/",
     "tests/monitoring/",
+    "tests/mutants/",
+    "tests/remedies/test_followed_",
+    "tests/walbridge/test_operator_errors",
     "tests/walbridge/ui/test_browser",
 )
-"""What opens Delta tables, or starts a browser, promtool or libFuzzer: they took half of the unit tests' time."""
+"""What opens Delta tables, starts a browser, promtool or libFuzzer, or runs other tests or commands over and over: they
+took two thirds of the unit tests' time."""
 PROCESSES_MIN, PROCESS_GIB = 4, 2
 
 # A busy machine is no reason to fail.
