@@ -62,7 +62,14 @@ class LogTrim:
         """Whether the trim has made a slim checkpoint."""
         self._log = LogFiles.listed(files_below(self._uri, self._files, LOG))
 
-    def trim(self, named: Collection[int], lasting: Collection[int], heads: Collection[int], since: datetime) -> bool:
+    def trim(
+        self,
+        named: Collection[int],
+        lasting: Collection[int],
+        heads: Collection[int],
+        since: datetime,
+        read_to: float = math.inf,
+    ) -> bool:
         """Do as much as there is time for; returns whether that was all.
 
         Args:
@@ -70,11 +77,13 @@ class LogTrim:
             lasting: versions that rows still name.
             heads: versions that the newest rows name, from which a plan starts.
             since: commits that were written later stay.
+            read_to: later commits stay, too: which files they name is not known yet.
         """
         oldest = self._log.since(since)
         tail = min(
             [self._newest - TAIL_MIN, *(head - TAIL_MIN for head in heads), *([] if oldest is None else [oldest])]
         )
+        is_read, tail = tail <= read_to, int(min(tail, read_to))
         wanted = [version for version in named if version <= self._newest]
         try:
             hint = self._slim(tail)
@@ -86,7 +95,7 @@ class LogTrim:
         except DeltaError as error:
             log.warning("no checkpoint could be added to a table's log", path=self._uri, why=type(error).__name__)
             return True
-        return self._delete({*self._log.unneeded(wanted, tail, hint)} - {*gone})
+        return self._delete({*self._log.unneeded(wanted, tail, hint)} - {*gone}) and is_read
 
     def _add_checkpoints(self, lasting: Collection[int], tail: int) -> None:
         """Give versions before ``tail`` their own checkpoints, as far as there is time. Later ones need the

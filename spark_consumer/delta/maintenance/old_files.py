@@ -198,9 +198,12 @@ class OldFiles:
         """Delete log entries that no version needs which a reader may read."""
         if not gap.named:
             return True
+        history = self._history_of_files(gap)
+        # What is not read yet would never be: its files would be taken for orphans.
+        read_to = gap.table.version() if history is None else history.read_to
         heads, since = self._manifest.heads(gap.path), gap.now - self._retention.all_for - READERS_HOUR
         trim = LogTrim(gap.table, self._storage_options, gap.deadline(), self._deleted.get(gap.path, math.inf))
-        is_done = trim.trim(gap.named, gap.lasting, heads, since)
+        is_done = trim.trim(gap.named, gap.lasting, heads, since, read_to)
         if trim.has_slimmed:
             self._deleted[gap.path] = 0
         return is_done

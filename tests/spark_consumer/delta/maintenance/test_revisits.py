@@ -143,6 +143,39 @@ def test_log_is_trimmed_though_there_was_no_time_for_it_in_the_gap_that_files_ha
     assert len(logged_versions(lake)) < 30
 
 
+def test_files_go_of_commits_that_a_job_had_not_read_when_their_turn_to_be_trimmed_came(
+    lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that is started over a long log reads on in it visit by visit. What it had not read would be files of no
+    commit, which stay for a day: those of hours at four commits a second."""
+    clock, read = Clock(), FileHistory.read
+
+    def a_few(history: FileHistory, files: Any, newest: int, named: Any, _is_late: Any) -> bool:
+        times = count()
+        return read(history, files, newest, named, lambda: next(times) >= 5)
+
+    monkeypatch.setattr(FileHistory, "read", a_few)
+    monkeypatch.setattr(old_files, "random_order", lambda *_: b"\3")  # the log's turn comes first
+    for n in range(1, 45):
+        version = overwrite(lake, n)
+        if n == 24:
+            DeltaTable(str(lake / PATH)).create_checkpoint()
+    publish(manifest, 1, 0, clock.now - timedelta(hours=10))
+    publish(manifest, 2, version, clock.now)
+    written_s = (clock.now - timedelta(hours=9)).timestamp()
+    for log in (lake / PATH / "_delta_log").iterdir():
+        os.utime(log, (written_s, written_s))
+    clock.now += timedelta(hours=9)
+    tidying = started(lake, manifest, clock)
+    for _ in range(40):
+        tidying.after_plan([])
+        clock.now += timedelta(minutes=10)
+
+    assert data_files(lake) == 2
+    assert values(lake) == [44]
+    assert values(lake, 0) == [1]
+
+
 @pytest.mark.usefixtures("slow_files")
 def test_jobs_that_end_after_one_plan_trim_a_log_though_there_is_never_time_for_more_than_one_turn(
     lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
