@@ -32,6 +32,9 @@ T = TypeVar("T")
 
 def read_status(settings: Settings) -> PipelineStatus:
     """Ask all of them in threads: a server that does not answer delays no other."""
+    # Two threads would import deltalake at the same time, from two of its ends, and Python may end one as deadlocked.
+    with suppress(ModuleNotFoundError):  # the producer's machine need not have the packages that read a lake
+        import walbridge.status.lake  # noqa: F401
     with ThreadPoolExecutor(6) as threads:
         source = threads.submit(_answer, lambda: source_of(settings))
         published = threads.submit(_answer, lambda: published_of(settings))
