@@ -123,6 +123,13 @@ def classified_error(error: BaseException) -> BaseException:
     return error
 
 
+def may_be_of_checkpoint(error: BaseException) -> bool:
+    """Whether a stream that died as it began may have died of its checkpoint: Spark tells that in many ways, so
+    whatever is not known to have another cause counts."""
+    found = classified_error(error)
+    return found is error or (isinstance(found, OperatorError) and found.remedy == _WITHOUT_CHECKPOINT)
+
+
 @contextmanager
 def classifying_errors() -> Iterator[None]:
     """A block whose exceptions become errors of ours where their cause is known; others pass unchanged."""

@@ -1,9 +1,9 @@
 """The cuts topic: what to apply next, and a stream that says when.
 
 In: offsets of ``<p>.cuts``. Out: (offset, cut) pairs. The Spark stream is a trigger only: the lake says from which
-offset to read on, and the log says up to which. So a lost, rewound or advanced checkpoint changes nothing (I5). Cuts
-are read in slices of bounded size (I9), by the job's own consumer as long as none is large: the first query of a job
-costs Spark seconds, and the backlog waits.
+offset to read on, and the log says up to which. So a lost, damaged, rewound or advanced checkpoint changes nothing
+(I5). Cuts are read in slices of bounded size (I9), by the job's own consumer as long as none is large: the first query
+of a job costs Spark seconds, and the backlog waits.
 """
 
 import json
@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
+import structlog
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -20,9 +21,11 @@ from walbridge.schemas.control.cut import Cut, Epoch, decode_cut
 from walbridge.schemas.errors import OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
-from walbridge.spark_consumer.errors import classifying_errors
+from walbridge.spark_consumer.errors import classifying_errors, may_be_of_checkpoint
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.ranges import Range
+
+log = structlog.get_logger()
 
 Cuts = list[tuple[int, Cut]]
 CutsFrom = Callable[[int], Iterator[Cuts]]
@@ -53,11 +56,13 @@ class CutsSource:
         self._interval_ms = settings.lake.trigger_interval_ms
         self._polling_delay_ms = polling_delay_ms(settings.lake.publish_interval_ms)
 
-    def forget_checkpoint(self) -> None:
-        """Delete the stream's checkpoint, which is of another topic; nothing depends on it. On an object store it
-        stays: there Spark's error says what to delete."""
-        if "://" not in self._checkpoint:
-            shutil.rmtree(self._checkpoint, ignore_errors=True)
+    def forget_checkpoint(self) -> bool:
+        """Delete the stream's checkpoint, which is of another topic or damaged; nothing depends on it. Whether it is
+        gone: on an object store it stays, and Spark's error says there what to delete."""
+        if "://" in self._checkpoint:
+            return False
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+        return True
 
     def bounds(self) -> Range:
         """Where the topic begins and ends now.
@@ -127,18 +132,46 @@ class CutsSource:
     ) -> None:
         """Call ``on_cuts`` when the topic has grown, until ``stop``; ``once``: until its end as it is now.
 
-        ``start_offset`` counts only where there is no checkpoint yet. ``on_idle`` is called now and
-        then while nothing is to be done, and never beside ``on_cuts``. ``wait_s``: how long cuts gather
-        before they are taken; not with ``once``.
+        ``start_offset`` counts only where there is no checkpoint yet; one with which the stream cannot go on is
+        deleted. ``on_idle`` is called now and then while nothing is to be done, and never beside ``on_cuts``.
+        ``wait_s``: how long cuts gather before they are taken; not with ``once``.
 
         Raises:
             What ``on_cuts`` raised, the same object; RetryableError or OperatorError when the
             stream itself died.
         """
-        batches = _Batches(
-            lambda begins_there: on_cuts(partial(self._of_trigger, begins_there)), (lambda: 0.0) if once else wait_s
-        )
-        query = self._start(start_offset, batches, once)
+
+        def run() -> tuple[_Batches, Exception | None]:
+            batches = _Batches(
+                lambda begins_there: on_cuts(partial(self._of_trigger, begins_there)), (lambda: 0.0) if once else wait_s
+            )
+            return batches, self._run(start_offset, batches, stop, on_idle, once)
+
+        batches, died = run()
+        # One that does not fit may let the first trigger pass, whose end then cannot be noted.
+        is_beginning = batches.failure is None and batches.triggers <= 1
+        if died is not None and is_beginning and may_be_of_checkpoint(died) and self.forget_checkpoint():
+            log.warning("the stream cannot go on with its checkpoint: it begins without", error=type(died).__name__)
+            batches, died = run()
+        if batches.failure is not None:
+            raise batches.failure
+        if died is not None:
+            with classifying_errors():
+                raise died
+
+    def _run(
+        self,
+        start_offset: int,
+        batches: "_Batches",
+        stop: threading.Event,
+        on_idle: Callable[[], None],
+        once: bool,
+    ) -> Exception | None:
+        """One stream, to its end. The error of which it died, if it did."""
+        try:
+            query = self._start(start_offset, batches, once)
+        except Exception as error:
+            return error
         watch_s = WATCH_ONCE_S if once else WATCH_S
         try:
             while query.isActive and not stop.is_set() and not batches.over.wait(watch_s):
@@ -147,11 +180,7 @@ class CutsSource:
             # Stopping interrupts a running batch, so it comes after the last one.
             batches.close()
             _stop(query, batches.failure)
-        if batches.failure is not None:
-            raise batches.failure
-        if (died := query.exception()) is not None:
-            with classifying_errors():
-                raise died
+        return query.exception()
 
     def _of_trigger(self, begins_there: bool, start: int) -> Iterator[Cuts]:
         """The cuts from ``start`` on, fetched by the job's own consumer: reading the trigger's records would be a Spark
@@ -233,6 +262,7 @@ class _Batches:
         self._act, self._wait_s = act, wait_s
         self._is_first = True
         self._running = threading.Lock()
+        self.triggers = 0
         self.over = threading.Event()
         self.failure: BaseException | None = None
 
@@ -241,6 +271,7 @@ class _Batches:
 
         If it has waited for its time, more cuts may have come than its own records.
         """
+        self.triggers += 1
         wait_s = self._wait_s()
         self.over.wait(wait_s)
         with self._running:

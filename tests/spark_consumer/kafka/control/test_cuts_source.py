@@ -1,7 +1,7 @@
 """The cuts topic: bounded reads, and a stream that is only a trigger."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import MagicMock
@@ -159,6 +159,41 @@ def test_a_new_checkpoint_starts_at_the_offset_it_is_given(
 
     assert follow_once(source, end) == [2]
     assert (lake / "_checkpoint" / "sources" / "0" / "0").read_text().endswith('{"0":2}}')
+
+
+def lose_offsets(checkpoint: Path) -> None:
+    for file in (checkpoint / "offsets").glob("*1*"):
+        file.unlink()
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "a batch that ended has no offsets": lose_offsets,
+    "the stream's id is empty": lambda checkpoint: (checkpoint / "metadata").write_bytes(b""),
+    "offsets of the source are empty": lambda checkpoint: [
+        file.write_bytes(b"") for file in files_of_source(checkpoint)
+    ],
+    "offsets are zeroes": lambda checkpoint: (checkpoint / "offsets" / "1").write_bytes(bytes(700)),
+}
+"""What a power cut leaves, or a stream that was still writing when its folder was deleted."""
+
+
+def files_of_source(checkpoint: Path) -> list[Path]:
+    return [checkpoint / "sources" / "0" / name for name in ("0", ".0.crc")]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_checkpoint_is_made_anew(source: CutsSource, writer: ContractWriter, lake: Path, damage: str) -> None:
+    """I5: nothing depends on it, so no job ends for it."""
+    for _ in range(2):
+        writer.send()
+        follow_once(source)
+    DAMAGE[damage](lake / "_checkpoint")
+    writer.send()
+
+    assert {*follow_once(source)} == {1, 2, 3}
+    writer.send()
+    assert follow_once(source) == [1, 2, 3, 4]
+    assert follow_once(source) == []
 
 
 @pytest.mark.parametrize(("given", "expected"), [("", "150ms"), ("30ms", "30ms")], ids=["not set", "set"])
@@ -363,3 +398,10 @@ def test_stream_that_died_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RetryableError):
         followed(monkeypatch, None, died=died)
     assert followed(monkeypatch, None).is_stopped
+
+
+def test_stream_that_cannot_begin_without_a_checkpoint_either_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    died = RuntimeError("not known")
+
+    with pytest.raises(RuntimeError, match="not known"):
+        followed(monkeypatch, None, triggers=0, died=died)
