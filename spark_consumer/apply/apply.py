@@ -19,7 +19,7 @@ import structlog
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.avro.framing import TOMBSTONE
 from walbridge.schemas.control.metadata_record import RelationRecord
-from walbridge.schemas.errors import TableError
+from walbridge.schemas.errors import TableError, WalbridgeError
 from walbridge.spark_consumer.apply.changes import write_changes
 from walbridge.spark_consumer.apply.existence import Existence, refuse_other_matches
 from walbridge.spark_consumer.apply.head import is_untouched, segments_done
@@ -30,7 +30,7 @@ from walbridge.spark_consumer.delta.commit import CREATE, RESTORE, SHAPE, Commit
 from walbridge.spark_consumer.delta.shared_files import with_lost_files_marked
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.delta.table_faults import ConcurrentCommit, NotShared, VersionGone, is_lost_file
-from walbridge.spark_consumer.errors import FIND_THE_WRITER
+from walbridge.spark_consumer.errors import FIND_THE_WRITER, classified_error
 from walbridge.spark_consumer.fold.shape import TableShape
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
@@ -70,8 +70,7 @@ def apply_table(
             application.put_back()
             lake.appliers.stop_using_executors(error)
         except Exception as error:
-            if is_lost_file(error):
-                raise TableError(f"the lake's table {application.path} has lost files, or they are damaged") from error
+            application.refuse_lost(error)
             raise
     raise application.written_by_others()
 
@@ -109,6 +108,16 @@ class Application(TableFolder):
             kill_point("apply:segment-applied")
         assert table is not None
         return self.head(path, table)
+
+    def refuse_lost(self, error: Exception) -> None:
+        """Raise the error of a table of which something was lost, if that is what an error tells."""
+        if is_lost_file(error):
+            raise TableError(f"the lake's table {self.path} has lost files, or they are damaged") from error
+        if isinstance(error, WalbridgeError) or classified_error(error) is not error:
+            return
+        # A folder that goes while it is written shows in as many errors as there are steps.
+        if self.needed_base is not None and self.opened()[1] is None:
+            raise self.lost("is gone") from error
 
     def put_back(self) -> None:
         """Put the table back to its base, if a commit of this plan names files that are missing."""

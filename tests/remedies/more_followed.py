@@ -289,7 +289,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/spark_consumer/in_memory/test_table_trouble.py::"
     "test_table_that_another_program_harmed_is_stale_until_it_is_copied": (
-        "spark_consumer/apply/apply.py:apply_table",
+        "spark_consumer/apply/apply.py:refuse_lost",
         "spark_consumer/errors.py:table_lost",
     ),
     "tests/spark_consumer/in_memory/test_unfit_records.py::"

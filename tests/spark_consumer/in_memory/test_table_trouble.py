@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.spark_consumer.memory_pipeline import MemoryPipeline
 from tests.spark_consumer.two_tables import Run, accounts, copy_again, cut_rows, history, killed_at, rows_of, transfer
 from walbridge.lake import tables_at
 from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.apply import apply
 from walbridge.spark_consumer.delta.manifest.manifest_reader import open_table
 
 
@@ -93,6 +95,28 @@ def test_table_that_another_program_harmed_is_stale_until_it_is_copied(
     run()
     assert rows_of(lake, accounts(cut_rows(lake)[-1])) == [3]
     assert history(lake) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("table", ["accounts", "history"])
+@pytest.mark.parametrize("moment", ["reshape", "write_changes"])
+def test_table_whose_folder_goes_while_it_is_written_is_stale(
+    pipeline: MemoryPipeline, run: Run, lake: Path, monkeypatch: pytest.MonkeyPatch, table: str, moment: str
+) -> None:
+    """Delta tells that in many ways. The other table goes on."""
+    run()
+    transfer(pipeline, 1)
+    step = getattr(apply, moment)
+
+    def lose_before(*arguments: Any) -> Any:
+        shutil.rmtree(lake / "public" / table, ignore_errors=True)
+        return step(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apply, moment, lose_before)
+        run()
+
+    states = {entry.name: entry.state for entry in cut_rows(lake)[-1].tables}
+    assert states == {"accounts": "current", "history": "current"} | {table: "stale"}
 
 
 GONE = ("gone", "log gone", "rolled back", "first commit gone", "newest commit empty")
