@@ -78,6 +78,10 @@ class TableShape:
         """Whether a key may need its Postgres text to tell it from another."""
         return any(self.columns[place].column_type.may_be_exceptional for place in self.key_places)
 
+    @property
+    def has_map_key(self) -> bool:
+        return any(self.columns[place].column_type.codec == "map" for place in self.key_places)
+
     @cached_property
     def labels(self) -> set[str]:
         """Lake names of the columns whose type is user-defined and stored as its text, such as an enum, or an array."""

@@ -40,6 +40,7 @@ KEYS = relation(
         column('q"n', "int4"),
     ]
 )
+MAPS = relation([column("tags", "hstore", is_key=True), column("n", "int4")])
 TYPES = relation(
     [
         column("id", "int4", is_key=True),
@@ -146,6 +147,17 @@ def test_every_kind_of_key_finds_its_row(lake: Path, appliers: Appliers, spark: 
         (Text(ENDLESS[0]), "1.5"): None,
         (Text(ENDLESS[1]), "1.5"): 7,
     }
+
+
+def test_rows_whose_key_spark_cannot_compare_are_merged_by_delta_rs(lake: Path, spark: SparkSession) -> None:
+    """It compares no maps, and a table may have an hstore for its key."""
+    base = copied(None, lake, MAPS, *[{"tags": {"a": text}, "n": 0} for text in ("1", "2", None)])
+
+    changes = event("u", 0, MAPS, tags={"a": None}, n=7), event("d", 1, MAPS, tags={"a": "1"})
+    head = changed(None, lake, base, *changes, appliers=Appliers("spark", spark))
+
+    assert rows(lake, head) == [[[("a", "2")], 0], [[("a", None)], 7]]
+    assert engines(lake, head) == ["local"]
 
 
 def infinite_event(op: str, ordinal: int, lsn: int, text: str, row: dict[str, Any]) -> Event:
