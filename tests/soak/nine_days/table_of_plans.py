@@ -37,13 +37,23 @@ class DatedLog(LongLog):
     def __init__(self, folder: Path, at: datetime) -> None:
         super().__init__(folder, at)
         self.files: dict[int, str] = {}
+        self.expected: dict[int, list[int]] = {0: []}
+        """What ``rows`` returns of each version."""
 
     def commit(self, at: datetime) -> int:
         version = super().commit(at)
         assert self.file is not None
-        self.files[version] = self.file
+        self.files[version], self.expected[version] = self.file, [version]
         os.utime(self.folder / self.file, (at.timestamp(), at.timestamp()))
         return version
+
+    def take_over(self) -> None:
+        """Go on after commits of maintenance, which change no data."""
+        while (self.log / commit_name(self.version + 1)).exists():
+            self.version += 1
+            self.expected[self.version] = self.expected[self.version - 1]
+            if self.file is not None:
+                self.files[self.version] = self.file
 
 
 class ManifestInBatches(Manifest):
@@ -106,6 +116,7 @@ class ManifestInBatches(Manifest):
 
 def write_plan(log: DatedLog, manifest: Manifest, now: datetime) -> list[NamingRow]:
     """One plan: its row, a commit, the row that publishes it."""
+    log.take_over()
     plan = _append(manifest, 2 * log.version + 1, "plan", log.version, now)
     log.commit(now)
     return [plan, _append(manifest, plan.row.sequence + 1, PUBLISHED, log.version, now)]

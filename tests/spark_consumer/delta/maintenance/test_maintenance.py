@@ -178,6 +178,21 @@ def test_files_that_no_row_can_name_are_deleted(tidying: Maintenance, manifest: 
     assert not tidied(tidying, lake)
 
 
+def test_table_of_which_only_marks_of_deleted_files_are_left_gets_no_commit(
+    tidying: Maintenance, manifest: Manifest, lake: Path
+) -> None:
+    """Their files went long before a vacuum would delete them: a table at rest would get two commits at each visit."""
+    replaced(lake, hours_ago=5)
+    publish(manifest, 1, 0, path="public/b")
+    held = {Path(each).name for each in DeltaTable(str(lake / PATH)).file_uris()}
+    for file in {*(lake / PATH).glob("*.parquet")}:
+        if file.name not in held:
+            file.unlink()
+    tidied(tidying, lake)
+
+    assert not [each for each in DeltaTable(str(lake / PATH)).history() if each["operation"].startswith("VACUUM")]
+
+
 def test_the_manifest_is_compacted_after_so_many_rows(tidying: Maintenance, manifest: Manifest, lake: Path) -> None:
     rows = []
     for n in range(1, 5):
