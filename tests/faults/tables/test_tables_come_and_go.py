@@ -150,3 +150,19 @@ def test_tables_that_come_and_go_are_whole_after_kills(producer: ProducerUnderTe
 @pytest.mark.soak
 def test_tables_that_come_and_go_are_whole_after_many_kills(producer: ProducerUnderTest) -> None:
     _run(producer, SOAK_KILLS)
+
+
+def test_producer_starts_again_over_a_table_that_was_dropped_and_made_again(producer: ProducerUnderTest) -> None:
+    """Progress knows both, and they have one topic."""
+    execute = producer.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY); CREATE PUBLICATION walbridge FOR ALL TABLES")
+    running = producer.start_streaming()
+    execute("INSERT INTO t VALUES (1)")
+    producer.check_equal()
+    execute("DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (2)")
+    running.wait_for_log("table is copied")
+    running.stop()
+
+    producer.start_streaming()
+    execute("INSERT INTO t VALUES (3)")
+    _settle(producer)
