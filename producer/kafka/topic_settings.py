@@ -94,7 +94,7 @@ class TopicSettings:
     def _asked(self, names: Iterable[str]) -> dict[str, Future[Any]]:
         answers = self._answers
         # Two tables may have one topic, as one that was dropped and made again: librdkafka takes no name twice.
-        if asked := [ConfigResource(ResourceType.TOPIC, name) for name in {*names} if name not in answers]:
+        if asked := [ConfigResource(ResourceType.TOPIC, name) for name in dict.fromkeys(names) if name not in answers]:
             futures = self._admin.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S)
             answers = answers | {resource.name: future for resource, future in futures.items()}
         self._answers = {} if self._alters else answers  # brokers take long for the settings of hundreds
