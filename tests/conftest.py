@@ -52,8 +52,8 @@ COMPONENTS = (
     "tests/walbridge/test_operator_errors",
     "tests/walbridge/ui/test_browser",
 )
-"""What opens Delta tables, starts a browser, promtool or libFuzzer, or runs other tests or commands over and over: they
-took two thirds of the unit tests' time."""
+"""What opens Delta tables, starts a browser, promtool or libFuzzer, or runs other tests or commands over and over: too
+slow for ``make check``."""
 PROCESSES_MIN, PROCESS_GIB = 4, 2
 
 # A busy machine is no reason to fail.
