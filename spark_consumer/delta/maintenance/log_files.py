@@ -62,6 +62,20 @@ def files_below(uri: str, files: DeltaStorageHandler, below: str) -> list[FileIn
     return [file for file in found if file.type == FileType.File]
 
 
+def held_names(uri: str, files: DeltaStorageHandler) -> set[str]:
+    """The names of the files in a table's folder, and in folders below it.
+
+    Raises:
+        OSError: it cannot be listed.
+    """
+    return {file.base_name for file in files_below(uri, files, "")}
+
+
+def is_gone(path: str, held: Collection[str]) -> bool:
+    """Whether a data file is deleted. Only plain names in the table's folder are judged."""
+    return path not in held and "/" not in path and "%" not in path
+
+
 def commit_name(version: int) -> str:
     """The name of a commit's file."""
     return f"{version:020}.json"

@@ -27,6 +27,8 @@ from walbridge.spark_consumer.delta.maintenance.log_files import (
     CheckpointHint,
     LogFiles,
     files_below,
+    held_names,
+    is_gone,
     newest_by,
     read_file,
     run_after,
@@ -124,9 +126,9 @@ class LogTrim:
         has_many = tombstones > adds + TOMBSTONES_MAX and 2 * self._deleted >= tombstones
         is_newest = version == max(self._log.checkpoints, default=version)
         if has_many and is_newest and added is not None and added > max(version, tail):
-            held = {file.base_name for file in files_below(self._uri, self._files, "")}
+            held = held_names(self._uri, self._files)
             self._add(
-                added, lambda path, vectors: _is_gone(path, held) or (vectors is not None and _is_gone(vectors, held))
+                added, lambda path, vectors: is_gone(path, held) or (vectors is not None and is_gone(vectors, held))
             )
             self.has_slimmed = True
         return version
@@ -148,8 +150,3 @@ class LogTrim:
 def every_tombstone(path: str, vectors: str | None) -> bool:
     """All tombstones go: those of an old version are of no use."""
     return True
-
-
-def _is_gone(path: str, held: Collection[str]) -> bool:
-    """Whether a data file is deleted. Only plain names in the table's folder are judged."""
-    return path not in held and "/" not in path and "%" not in path

@@ -8,7 +8,7 @@ table's next visit begins with the turn after the last one that began, so that e
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,13 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.fs import DeltaStorageHandler
 
 from walbridge.spark_consumer.delta.maintenance.clock import Clock
-from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, contents_at, files_below
+from walbridge.spark_consumer.delta.maintenance.log_files import (
+    LogFiles,
+    contents_at,
+    files_below,
+    held_names,
+    is_gone,
+)
 from walbridge.spark_consumer.delta.maintenance.log_trim import LogTrim
 from walbridge.spark_consumer.delta.maintenance.revisits import random_order
 from walbridge.spark_consumer.delta.maintenance.unnamed_files import FileHistory
@@ -179,8 +185,10 @@ class OldFiles:
         )
         try:
             # It commits twice, also where each of these is deleted already and only its mark is left.
-            if not _are_gone(vacuum(dry_run=True), gap):
-                vacuum(dry_run=False)
+            if marked := vacuum(dry_run=True):
+                held = held_names(table.table_uri, gap.files)
+                if not all(is_gone(each, held) for each in marked):
+                    vacuum(dry_run=False)
         except CommitFailedError:
             raise
         except DeltaError:
@@ -246,14 +254,6 @@ class _Gap:
     def named(self) -> set[int]:
         """Versions of the table that a reader may read."""
         return self.lasting | self._manifest.replaced_versions(self.path, self.now - READERS_HOUR)
-
-
-def _are_gone(names: Collection[str], gap: _Gap) -> bool:
-    """Whether none of these files is there any more. One in a folder below the table's counts as one that is."""
-    if not names:
-        return True
-    held = {file.base_name for file in files_below(gap.table.table_uri, gap.files, "")}
-    return not any("/" in name or "%" in name or name in held for name in names)
 
 
 def _delete(gap: _Gap, history: FileHistory, names: Iterable[str]) -> bool:

@@ -118,12 +118,8 @@ def slow_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FileHistory, "read", slow)
 
 
-@pytest.mark.usefixtures("slow_files")
-def test_log_is_trimmed_though_there_was_no_time_for_it_in_the_gap_that_files_have_taken(
-    lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else the log of a table for which the time never suffices would grow for ever; and no plan waits for both."""
-    clock = Clock()
+def make_long_log(lake: Path, manifest: Manifest, clock: Clock) -> None:
+    """Of 44 commits of nine hours ago, of which rows name the first and the last."""
     for n in range(1, 45):
         version = overwrite(lake, n)
         if n == 24:
@@ -133,6 +129,15 @@ def test_log_is_trimmed_though_there_was_no_time_for_it_in_the_gap_that_files_ha
     written_s = (clock.now - timedelta(hours=9)).timestamp()
     for log in (lake / PATH / "_delta_log").iterdir():
         os.utime(log, (written_s, written_s))
+
+
+@pytest.mark.usefixtures("slow_files")
+def test_log_is_trimmed_though_there_was_no_time_for_it_in_the_gap_that_files_have_taken(
+    lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the log of a table for which the time never suffices would grow for ever; and no plan waits for both."""
+    clock = Clock()
+    make_long_log(lake, manifest, clock)
     monkeypatch.setattr(old_files, "random_order", lambda *_: b"\0")
     tidying = started(lake, manifest, clock)
     tidying.after_plan([])
@@ -156,15 +161,7 @@ def test_files_go_of_commits_that_a_job_had_not_read_when_their_turn_to_be_trimm
 
     monkeypatch.setattr(FileHistory, "read", a_few)
     monkeypatch.setattr(old_files, "random_order", lambda *_: b"\3")  # the log's turn comes first
-    for n in range(1, 45):
-        version = overwrite(lake, n)
-        if n == 24:
-            DeltaTable(str(lake / PATH)).create_checkpoint()
-    publish(manifest, 1, 0, clock.now - timedelta(hours=10))
-    publish(manifest, 2, version, clock.now)
-    written_s = (clock.now - timedelta(hours=9)).timestamp()
-    for log in (lake / PATH / "_delta_log").iterdir():
-        os.utime(log, (written_s, written_s))
+    make_long_log(lake, manifest, clock)
     clock.now += timedelta(hours=9)
     tidying = started(lake, manifest, clock)
     for _ in range(40):
