@@ -82,7 +82,7 @@ class Broker:
     def __init__(self, world: World, verifies: bool, on_commit: Callable[[Committed], None]) -> None:
         self._world = world
         self._verifies = verifies
-        self._on_commit = on_commit
+        self.on_commit = on_commit
         self.partition_counts: dict[str, int] = {}
         self.logs: dict[Place, Log] = {}
         self.epoch = 0
@@ -143,7 +143,7 @@ class Broker:
         if self._world.trace is not None and places:
             self._world.note(f"broker {'commits' if state == COMMITTED else 'aborts'} {places}")
         if state == COMMITTED:
-            self._on_commit(done)
+            self.on_commit(done)
 
     def _refuse_old(self, epoch: int) -> None:
         if epoch > self.epoch:

@@ -27,13 +27,13 @@ def _left_out(transaction: Transaction, relation_id: int) -> Transaction:
 
 def _checking(relation_id: int, since: int) -> Callable[[Run], None]:
     def prepare(run: Run) -> None:
-        topic, on_commit = progress_topic(run.settings.name), run.broker._on_commit
+        topic, on_commit = progress_topic(run.settings.name), run.broker.on_commit
 
         def checked(done: dict[tuple[str, int], list[Entry]]) -> None:
             on_commit(done)
             _check(run.broker.log(topic, 0).committed(), run.settings.postgres.slot, relation_id, since)
 
-        run.broker._on_commit = checked
+        run.broker.on_commit = checked
 
     return prepare
 

@@ -165,6 +165,8 @@ class Run:
         self.server.keepalive_share = case.keepalive_share or random.choice((0.03, 0.1, 0.4))
         self.boots = 0
         self._encores = random.random() < 0.3
+        self.wants_more: Callable[[], bool] = lambda: False
+        """Whether somebody who reads still waits for something."""
         self._write_progress()
         case.prepare(self)
 
@@ -194,7 +196,7 @@ class Run:
             return False  # the slot was moved by somebody else: what it confirms says nothing of what was published
         if self.model.copied is not None and not self.model.copied.is_current:
             return False
-        return server.visible == len(server.history) and server.confirmed >= server.end_lsn
+        return server.visible == len(server.history) and server.confirmed >= server.end_lsn and not self.wants_more()
 
     def _should_stop(self) -> bool:
         world = self.world
