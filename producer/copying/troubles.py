@@ -1,14 +1,18 @@
-"""What becomes of a table that is not current any more: it is copied again, but not for ever. Pure."""
+"""What becomes of a table that is not current any more: it is copied again, but not for ever. Pure.
+
+Troubles count while they are recent, by the time in which no copy went on: else one that takes long, and does not help,
+would be made for ever.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from walbridge.schemas.control.table_progress import QUARANTINED, STALE, TableProgress
+from walbridge.schemas.control.table_progress import COPYING, QUARANTINED, STALE, TableProgress
 from walbridge.schemas.position import Lsn
 
 WITHIN_S = 3600
 AGAIN_MAX = 10
-"""So often a table is copied again within that time. What comes back so soon no copy mends."""
+"""So often a table is copied again within that time, not counting that of its copies. What comes back so soon no copy mends."""
 
 
 def after_trouble(
@@ -31,8 +35,19 @@ def with_trouble(known: TableProgress, now_s: float) -> TableProgress:
     return replace(known, troubles=_counted(_recent(known, now_s), now_s))
 
 
+def with_copy_begun(known: TableProgress, now_s: float) -> TableProgress:
+    """The record of a table whose copy begins: what it keeps are the troubles that count at its end."""
+    return replace(known, troubles=tuple(each for each in known.troubles if now_s - WITHIN_S < each <= now_s))
+
+
+def with_copy_ended(known: TableProgress, now_s: float) -> TableProgress:
+    """The record of a table whose copy has ended: its troubles are as recent as if the newest were of now."""
+    since_s = int(now_s) - max(known.troubles, default=int(now_s))
+    return replace(known, troubles=tuple(each + max(since_s, 0) for each in known.troubles))
+
+
 def _recent(known: TableProgress, now_s: float) -> tuple[int, ...]:
-    return tuple(each for each in known.troubles if now_s - WITHIN_S < each <= now_s)
+    return known.troubles if known.state == COPYING else with_copy_begun(known, now_s).troubles
 
 
 def _counted(recent: tuple[int, ...], now_s: float) -> tuple[int, ...]:

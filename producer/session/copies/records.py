@@ -5,11 +5,13 @@ between transactions of Postgres, and E is how far the stream has been received,
 this cut or an earlier one, and it ends there.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.copying.troubles import with_copy_begun, with_copy_ended
 from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.kafka_record import KafkaRecord
 from walbridge.producer.encoding.record import RecordWriter
@@ -69,7 +71,7 @@ class CopyRecords:
         self._out.add_barrier(writer, "copy_begin", Position(lsn, COPIED_ORDINAL))
         self._out.send_to_all_partitions(writer, writer.marker(FIRST, source, self._out.ts_ms))
         kill_point("chunk:before-begin")
-        self._close(progress, lsn)
+        self._close(with_copy_begun(progress, time.time()), lsn)
         kill_point("chunk:begun")
 
     def enter(
@@ -190,7 +192,7 @@ class CopyRecords:
         self._out.add_barrier(writer, "copy_end", Position(lsn, COPIED_ORDINAL))
         self._out.send_to_all_partitions(writer, writer.marker(LAST, source, self._out.ts_ms))
         kill_point("chunk:before-end")
-        self._close(progress, lsn)
+        self._close(with_copy_ended(progress, time.time()), lsn)
         kill_point("chunk:ended")
 
     def _open(self, lsn: Lsn) -> TransactionSource:

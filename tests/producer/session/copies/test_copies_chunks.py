@@ -6,6 +6,7 @@ it in its time, and that progress says what the topic holds.
 
 from __future__ import annotations
 
+import time
 from array import array
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from tests.producer.copied_session import (
     XID,
     announcement,
     copied,
+    copying,
     found,
     insert,
     published,
@@ -53,6 +55,20 @@ def test_table_is_copied_chunk_by_chunk_and_is_current_behind_its_last_row() -> 
         assert (session.table().state, session.table().copy) == ("current", None)
         assert session.copies.is_at_rest
         assert [len(batch.rows) for batch in session.kafka.batches] == [1, 2, 1, 1]
+
+
+def test_time_that_a_copy_takes_makes_no_trouble_older() -> None:
+    """Else a table whose copies take hours, and do not help, would be copied for ever."""
+    long_ago, now_s = int(time.time()) - 10_000, int(time.time())
+    begun = copying("7")
+    with copied({**begun, LATE: replace(begun[LATE], troubles=(long_ago - 5, long_ago))}) as session:
+        session.step()
+        session.answer(TablesFound((published(),)))
+        session.answer(found(lsn=0))
+        session.chunk((8, "eight"), is_last=True)
+        first, last = session.table().troubles
+        assert (session.table().state, last - first) == ("current", 5)
+        assert last >= now_s
 
 
 def test_no_step_of_a_copy_names_a_transaction_and_each_cut_of_changes_does() -> None:
