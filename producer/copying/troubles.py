@@ -12,7 +12,7 @@ from walbridge.schemas.position import Lsn
 
 WITHIN_S = 3600
 AGAIN_MAX = 10
-"""So often a table is copied again within that time, in which no copy goes on. What comes back so soon no copy mends."""
+"""So often a table is copied again within that time without a copy. What comes back so soon no copy mends."""
 
 
 def after_trouble(
