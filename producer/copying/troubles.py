@@ -11,8 +11,9 @@ from walbridge.schemas.control.table_progress import COPYING, QUARANTINED, STALE
 from walbridge.schemas.position import Lsn
 
 WITHIN_S = 3600
+"""Those in which a copy of the table goes on do not count."""
 AGAIN_MAX = 10
-"""So often a table is copied again within that time without a copy. What comes back so soon no copy mends."""
+"""So often a table is copied again within that time. What comes back so soon no copy mends."""
 
 
 def after_trouble(
