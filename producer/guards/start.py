@@ -266,6 +266,7 @@ def refuse_foreign_slot(slot: SlotState | None, name: str) -> None:
     if slot is not None:
         raise OperatorError(
             f"slot {name} exists, but <pipeline>.progress says nothing of it",
-            remedy=f"if nobody needs it: SELECT pg_drop_replication_slot('{name}'); "
-            "else name another in [postgres] slot; if the pipeline had another name before, set formerly to that one",
+            remedy="if it is this pipeline's, whose topics were deleted, or nobody needs it: "
+            "walbridge drop --slot-only, then walbridge produce, which copies all tables; else name another in "
+            "[postgres] slot; if the pipeline had another name before, set formerly to that one",
         )

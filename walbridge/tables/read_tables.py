@@ -74,7 +74,7 @@ def read_tables(settings: Settings, *, needs_postgres: bool) -> PipelineTables:
     progress = newest_progress(settings, topics)
     if progress is None:
         raise OperatorError(
-            f"pipeline {settings.name} has no progress in Kafka: nothing of it was ever copied",
+            f"pipeline {settings.name} has no progress in Kafka: nothing was copied yet, or its topics were deleted",
             remedy="run walbridge init, then walbridge produce; or name its settings file with --config",
         )
     known = relations(settings, topics)

@@ -234,7 +234,7 @@ GUARDS: dict[str, Guard] = {
     "progress topic that was emptied": Guard(
         lambda s: s.delete(progress_topic(s.producer.name)),
         "progress says nothing of it",
-        "pg_drop_replication_slot",
+        "walbridge drop --slot-only",
         _own_progress,
     ),
     "publication that was made again": Guard(

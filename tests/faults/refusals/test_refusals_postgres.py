@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
-from tests.faults.followed import copy_all_again, settings_of
+from tests.faults.followed import copy_all_again, drop_slot_only, settings_of
 from tests.faults.one_table import make_table
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest, refusal_of
@@ -175,10 +175,9 @@ def test_slot_without_progress_of_ours_is_refused(producer: ProducerUnderTest) -
     producer.database.execute(f"SELECT pg_create_logical_replication_slot('{producer.slot}', 'pgoutput')")
     words = producer.refusal()
     assert f"slot {producer.slot} exists" in words
-    mends = f"SELECT pg_drop_replication_slot('{producer.slot}')"
-    assert mends in words
+    assert "walbridge drop --slot-only, then walbridge produce" in words
     assert _slot_count(producer) == 1
-    producer.database.execute(mends)
+    drop_slot_only(producer)
     producer.start_streaming().stop()
 
 
