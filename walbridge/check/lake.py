@@ -37,6 +37,7 @@ from walbridge.spark_consumer.plan.table_head import AWAITING_COPY
 
 LOW_BYTES = 10 * 2**30
 """As the alert that is shipped, ``WalbridgeLakeDiskFills``."""
+COPY_GOES_ON = "none: a copy of it goes on, which ends this; walbridge tables shows how far it is"
 VERSION_DIGITS = 20
 """Of a commit's or checkpoint's file name."""
 
@@ -72,7 +73,7 @@ def _in_trouble(rows: Sequence[CutRow]) -> Iterator[Finding]:
         if entry.why is not None and entry.state in AWAITING_COPY:
             since = "" if entry.since is None else f" since {format_lsn(entry.since)}"
             what = f"table {entry.qualified_name} is {entry.state}{since}: {entry.why}"
-            yield warning(LAKE, what, copy_command(entry.qualified_name))
+            yield warning(LAKE, what, copy_command(entry.qualified_name) if entry.copy_from is None else COPY_GOES_ON)
 
 
 def standing_findings(

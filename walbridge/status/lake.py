@@ -46,7 +46,9 @@ def _newest_applied(table: DeltaTable) -> CutRow | None:
 def _tables(row: CutRow | None) -> tuple[TableState, ...]:
     entries = sorted(row.tables, key=lambda entry: entry.qualified_name) if row else ()
     return tuple(
-        TableState(entry.qualified_name, entry.state, entry.since, entry.why, entry.relation_id)
+        TableState(
+            entry.qualified_name, entry.state, entry.since, entry.why, entry.relation_id, entry.copy_from is not None
+        )
         for entry in entries
         if not entry.is_dropped
     )

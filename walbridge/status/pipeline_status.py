@@ -79,13 +79,15 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table of the lake. ``since_lsn``: where this state began; ``why``: its reason."""
+    """A table of the lake. ``since_lsn``: where this state began; ``why``: its reason; ``is_mended``: by a copy that
+    goes on."""
 
     table: str
     state: str
     since_lsn: int | None
     why: str | None = None
     relation_id: int | None = None
+    is_mended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,5 +185,6 @@ def _named(tables: Sequence[TableState]) -> Iterator[str]:
     width = max((len(table.table) for table in tables), default=0)
     for table in tables:
         since = f" since {format_lsn(table.since_lsn)}" if table.since_lsn is not None else ""
-        why = f": {table.why} ({copy_command(table.table)})" if table.why is not None else ""
+        remedy = "a copy goes on" if table.is_mended else copy_command(table.table)
+        why = f": {table.why} ({remedy})" if table.why is not None else ""
         yield f"{table.table:<{width}}  {table.state}{since}{why}"

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from walbridge.check.finding import Finding, advice, error, ok, warning
-from walbridge.check.lake import lake_findings, standing_findings
+from walbridge.check.lake import COPY_GOES_ON, lake_findings, standing_findings
 from walbridge.control_records import CutsKept
 from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.control.progress_record import Progress
@@ -22,6 +22,7 @@ from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_rows
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.errors import cuts_made_anew
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
+from walbridge.spark_consumer.plan.pending_copy import CopyShape, PendingCopy
 
 COMMIT = '{"commitInfo":{}}'
 PROGRESS = Progress("streaming", "7", 1, "walbridge", "shop", consistent_point=Lsn(0x100))
@@ -188,6 +189,21 @@ def test_cuts_are_looked_at_after_the_lake(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("walbridge.check.lake.newest_rows", newest)
     assert list(standing_findings(settings(lake), PROGRESS, cuts)) == []
     assert asked == ["lake", "cuts"]
+
+
+PENDING = PendingCopy("shop.public.t", (CopyShape(0x100, -1, "0" * 16),))
+
+
+def test_table_in_trouble_whose_copy_goes_on_needs_nothing(tmp_path: Path) -> None:
+    copied = TableEntry(
+        1, "public", "t", "shop.public.t", "public/t~1-7", 3, "0" * 16, "stale", 0x100, PENDING, "it is gone"
+    )
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    Manifest(str(lake), "shop", {}).append(replace(ROW, tables=(copied,)))
+
+    (told,) = (each for each in lake_findings(settings(lake)) if "is stale" in each.text)
+    assert told == warning("lake", "table public.t is stale since 0/100: it is gone", COPY_GOES_ON)
 
 
 @pytest.mark.parametrize("plan_is_open", [False, True])

@@ -204,3 +204,10 @@ def test_table_in_trouble_is_shown_with_why_and_what_mends_it() -> None:
 
     assert "public.a  stale since 0/FF: its folder is gone (walbridge copy public.a)" in as_text(shown)
     assert as_json(shown)["lake"]["tables"][0]["why"] == "its folder is gone"
+
+
+def test_table_in_trouble_whose_copy_goes_on_needs_nothing() -> None:
+    left = TableState("public.a", "stale", 255, "its folder is gone", is_mended=True)
+    shown = replace(with_slot(SLOT), lake=Lake(True, "p", None, (left,)))
+
+    assert "public.a  stale since 0/FF: its folder is gone (a copy goes on)" in as_text(shown)
