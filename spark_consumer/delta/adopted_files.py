@@ -38,7 +38,7 @@ class AdoptedFiles:
             MarkedRows: the table has such rows.
         """
         log = DeltaStorageHandler(table.uri, storage_options or None)
-        adds = adds_at(log, LogFiles.of(log), table.version, _COLUMNS)
+        adds = adds_at(log, LogFiles.of(table.uri, log), table.version, _COLUMNS)
         if any(add.get("deletionVector") for add in adds.values()):
             raise MarkedRows(table.uri)
         return cls(

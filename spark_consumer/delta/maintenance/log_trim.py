@@ -26,7 +26,6 @@ from walbridge.spark_consumer.delta.maintenance.log_files import (
     LOG,
     CheckpointHint,
     LogFiles,
-    files_below,
     held_names,
     is_gone,
     newest_by,
@@ -62,7 +61,7 @@ class LogTrim:
         self._is_late, self._deleted = is_late, deleted
         self.has_slimmed = False
         """Whether the trim has made a slim checkpoint."""
-        self._log = LogFiles.listed(files_below(self._uri, self._files, LOG))
+        self._log = LogFiles.of(self._uri, self._files)
 
     def trim(
         self,

@@ -157,9 +157,9 @@ class OldFiles:
                 oldest = min(gap.lasting, default=None)
                 if oldest is None or oldest > gap.table.version():
                     return None
-                history = FileHistory(oldest, contents_at(gap.files, LogFiles.of(gap.files), oldest))
+                history = FileHistory(oldest, contents_at(gap.files, gap.log(), oldest))
                 self._histories[gap.path] = str(gap.table.metadata().id), history
-            history.read(gap.files, gap.table.version(), lambda: gap.named, gap.deadline())
+            history.read(gap.files, gap.table.version(), lambda: gap.named, gap.log, gap.deadline())
         except FileNotFoundError:  # somebody else deleted what a row names: without it nobody knows
             self._histories.pop(gap.path, None)
             return None
@@ -239,6 +239,10 @@ class _Gap:
     @property
     def is_late(self) -> bool:
         return monotonic() > self._end_s
+
+    def log(self) -> LogFiles:
+        """The table's log, as it is now."""
+        return LogFiles.of(self.table.table_uri, self.files)
 
     def deadline(self) -> Callable[[], bool]:
         """Says when it is late, but leaves a little time for a turn that took long to begin: else it would for ever."""

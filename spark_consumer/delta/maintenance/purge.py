@@ -123,7 +123,7 @@ class Purge:
         """
         files = DeltaStorageHandler(table.table_uri, storage_options or None)
         columns = ("path", "size", "stats", "deletionVector.cardinality")
-        adds = adds_at(files, LogFiles.of(files), table.version(), columns).values()
+        adds = adds_at(files, LogFiles.of(table.table_uri, files), table.version(), columns).values()
         taken = portion(map(MarkedFile.of, adds), self._bytes_max)
         if taken is None:
             return False

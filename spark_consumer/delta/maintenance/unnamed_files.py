@@ -13,7 +13,7 @@ is old. Files with names that neither delta-rs nor Spark gives are left alone.
 
 import json
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -45,20 +45,30 @@ class FileHistory:
         self._removed_ms: dict[str, int] = {}
 
     def read(
-        self, files: DeltaStorageHandler, newest: int, named: Callable[[], Collection[int]], is_late: Callable[[], bool]
+        self,
+        files: DeltaStorageHandler,
+        newest: int,
+        named: Callable[[], Collection[int]],
+        log: Callable[[], LogFiles],
+        is_late: Callable[[], bool],
     ) -> bool:
-        """Read on until it is late; returns whether the newest version is reached.
+        """Read on until it is late; returns whether the newest version is reached. ``named`` and ``log`` are asked once
+        at most: nobody else changes them meanwhile.
 
         Raises:
             FileNotFoundError: a named version cannot be read any more.
         """
+        listed: LogFiles | None = None
+        versions: list[int] = []
         while self.read_to < newest and not is_late():
             try:
                 with files.open_input_file(f"_delta_log/{commit_name(self.read_to + 1)}") as commit:
                     lines = bytes(commit.read()).splitlines()
             except FileNotFoundError:
-                upto = min((version for version in named() if version > self.read_to), default=newest)
-                self.jump(upto, contents_at(files, LogFiles.of(files), upto))
+                if listed is None:
+                    listed, versions = log(), sorted({*(each for each in named() if each < newest), newest})
+                upto = versions[bisect_right(versions, self.read_to)]
+                self.jump(upto, contents_at(files, listed, upto))
                 continue
             self.add_commit(self.read_to + 1, map(json.loads, filter(_is_of_files, lines)))
         return self.read_to == newest

@@ -65,7 +65,7 @@ def _newest_unreadable(uri: str, storage_options: Mapping[str, str] | None) -> l
     """The newest commits, if they are damaged and nothing else is wrong with the log; else none."""
     files = DeltaStorageHandler(uri, dict(storage_options or {}) or None)
     try:
-        log = LogFiles.of(files)
+        log = LogFiles.of(uri, files)
         newest = max(log.commits, default=-1)
         unreadable = [each for each in log.run(newest) if not _is_readable(files, each)]
     except (DeltaError, OSError):  # a commit that is missing, for one

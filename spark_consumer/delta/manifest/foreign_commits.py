@@ -104,7 +104,7 @@ def _foreign_versions(table: DeltaTable, refuse: Callable[[DeltaTable], object])
     """The newest versions that are refused, up to one that is not; none where deleting them would not help."""
     newest, options = table.version(), table._storage_options
     with suppress(DeltaError, OSError):
-        log = LogFiles.of(DeltaStorageHandler(table.table_uri, options))
+        log = LogFiles.of(table.table_uri, DeltaStorageHandler(table.table_uri, options))
         for version in range(newest, max(-1, newest - 1 - FOREIGN_MAX), -1):
             older = DeltaTable(table.table_uri, version=version, storage_options=options)
             try:

@@ -121,7 +121,7 @@ def test_kept_versions_of_a_table_that_two_engines_write_are_readable_by_both_an
         assert len([name for name in names if name.endswith(".json") and name[0] == "0"]) < 40
     files = DeltaStorageHandler(str(table.folder))
     versions = [*table.kept, DeltaTable(str(table.folder)).version()]
-    needed = [contents_at(files, LogFiles.of(files), version) for version in versions]
+    needed = [contents_at(files, LogFiles.of(str(table.folder), files), version) for version in versions]
     assert table.vectors() == {vectors for held in needed for vectors in held.values() if vectors}
     assert {file.name for file in table.folder.glob("*.parquet")} == {path for held in needed for path in held}
 

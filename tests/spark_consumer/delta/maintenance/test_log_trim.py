@@ -165,7 +165,7 @@ def files(table: LongLog) -> DeltaStorageHandler:
 
 
 def listed(table: LongLog) -> LogFiles:
-    return LogFiles.of(files(table))
+    return LogFiles.of(str(table.folder), files(table))
 
 
 def tombstones(table: LongLog, version: int) -> set[str]:

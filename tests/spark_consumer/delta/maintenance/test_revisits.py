@@ -155,9 +155,9 @@ def test_files_go_of_commits_that_a_job_had_not_read_when_their_turn_to_be_trimm
     commit, which stay for a day: those of hours at four commits a second."""
     clock, read = Clock(), FileHistory.read
 
-    def a_few(history: FileHistory, files: Any, newest: int, named: Any, _is_late: Any) -> bool:
+    def a_few(history: FileHistory, files: Any, newest: int, named: Any, log: Any, _is_late: Any) -> bool:
         times = count()
-        return read(history, files, newest, named, lambda: next(times) >= 5)
+        return read(history, files, newest, named, log, lambda: next(times) >= 5)
 
     monkeypatch.setattr(FileHistory, "read", a_few)
     monkeypatch.setattr(old_files, "random_order", lambda *_: b"\3")  # the log's turn comes first

@@ -2,11 +2,17 @@
 
 import tracemalloc
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 
+from deltalake import DeltaTable
+from deltalake.fs import DeltaStorageHandler
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.spark_consumer.delta.long_log import LongLog
+from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, commit_name, contents_at
 from walbridge.spark_consumer.delta.maintenance.unnamed_files import FileHistory
 
 FILES = [f"part-{n}.parquet" for n in range(5)]
@@ -59,6 +65,29 @@ def test_named_versions_are_not_gone_through_for_each_file() -> None:
 
     assert len(lives.unnamed(Named(range(0, 100, 3)), 10)) == 66
     assert Named.times == 1
+
+
+def test_log_is_listed_once_however_many_versions_are_kept_of_it(tmp_path: Path) -> None:
+    """Else a job that begins behind a week of them reads for hours, and nothing is deleted meanwhile."""
+    table, now = LongLog(tmp_path / "t", datetime(2026, 1, 1, tzinfo=UTC)), datetime(2026, 1, 1, tzinfo=UTC)
+    for _ in range(30):
+        table.commit(now)
+    kept = [*range(3, 30, 3)]
+    for version in kept:
+        DeltaTable(str(table.folder), version=version).create_checkpoint()
+    for version in {*range(kept[-1])} - {*kept}:
+        (table.log / commit_name(version)).unlink()
+    files, listings = DeltaStorageHandler(str(table.folder)), 0
+
+    def log() -> LogFiles:
+        nonlocal listings
+        listings += 1
+        return LogFiles.of(str(table.folder), files)
+
+    lives = FileHistory(3, contents_at(files, log(), 3))
+    assert lives.read(files, 30, lambda: kept, log, lambda: False)
+    assert listings == 2
+    assert len(lives.unnamed(kept[:-1], 10**15)) == 3  # of the last of them, and of what came behind it
 
 
 def test_file_of_which_a_part_is_deleted_by_a_vector_is_there_still() -> None:
