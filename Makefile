@@ -27,13 +27,14 @@ export MYPY_CACHE_DIR := $(HOME_DIR)/mypy
 export RUFF_CACHE_DIR := $(HOME_DIR)/ruff
 export HYPOTHESIS_STORAGE_DIRECTORY := $(HOME_DIR)/hypothesis
 
-.PHONY: help setup demo check static units archives test one compose-test matrix fuzz fault bench connect wheels soak dist format lock clean
+.PHONY: help setup demo check static units archives test variants one compose-test matrix fuzz fault bench connect wheels soak dist format lock clean
 .DEFAULT_GOAL := help
 
 help:
 	$(SAY) 'make demo    start everything, run a load, show it live, verify' \
 	       'make check   format, lint, types, import rules, unit tests (about 2 min on 2 cores)' \
-	       'make test    check, and every test on real servers (25 to 45 min on 2 cores)' \
+	       'make test    check, and each behaviour on real servers (about 25 min on 2 cores)' \
+	       'make variants  more of the kinds that `make test` shows: versions, kill points, types, options, states' \
 	       'make one     the tests that T names, whatever they need: make one T=tests/schemas' \
 	       'make setup   what the others do first; then: . $(VENV)/bin/activate' \
 	       'make compose-test  the stack in containers, where a Docker daemon answers' \
@@ -43,14 +44,14 @@ help:
 	       'make bench   speed, in one run beside what it is measured against' \
 	       'make connect Kafka Connect, and readers in Go, JavaScript and Python, end equal; SEED=n for the same changes' \
 	       'make wheels  each extra, installed from a wheel, does what it is for' \
-	       'make soak    large inputs in bounded memory; 400 random kills; connect; wheels' \
+	       'make soak    variants; large inputs in bounded memory; 400 random kills; connect; wheels' \
 	       'make dist    dist/walbridge.zip for spark-submit --py-files' \
 	       'make format | lock | clean'
 
 demo: setup
 	@$(BIN)/python -m walbridge demo $(ARGS)
 
-UNIT := not servers and not component and not soak and not bench and not simulation and not compose
+UNIT := not servers and not component and not variant and not soak and not bench and not simulation and not compose
 
 # What takes one core, or waits, runs beside the unit tests, whose processes wait now and then. All of it
 # ends before make fails.
@@ -75,9 +76,14 @@ archives: $(STAMPS)/java-wheel
 # pytest-xdist 3.8 then waits for ever itself (its issues 1323 and 1327). The others finish what they have.
 ENDS := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true --max-worker-restart=0
 
+ON_SERVERS := $(BIN)/pytest -n auto --dist loadgroup --no-loadscope-reorder $(ENDS) --durations=10
+
 test: BESIDE_UNITS := archives
 test: check
-	$(BIN)/pytest -n auto --dist loadgroup --no-loadscope-reorder $(ENDS) -m '(servers or component or simulation) and not soak and not bench and not compose' --durations=10 $(ARGS)
+	$(ON_SERVERS) -m '(servers or component or simulation) and not variant and not soak and not bench and not compose' $(ARGS)
+
+variants: setup
+	$(ON_SERVERS) -m 'variant and not soak' $(ARGS)
 
 # T is what pytest takes: a folder, a file, or a test of it. Server fixtures start what the test needs.
 one: setup
@@ -114,8 +120,8 @@ connect: setup
 wheels: setup
 	$(BIN)/pytest tests/end_to_end/test_wheels.py -m '' $(ARGS)
 
-# First with all examples what `make check` draws few of.
-soak: setup
+# First the variants, and with all examples what `make check` draws few of.
+soak: variants
 	EXAMPLES=all $(BIN)/pytest -n auto --dist worksteal -m 'hypothesis and not soak and ($(UNIT) or simulation)' $(ARGS)
 	FAULT_SEED=$(DRAWN) $(BIN)/pytest -m soak -s $(ARGS)
 
