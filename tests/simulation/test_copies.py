@@ -121,7 +121,7 @@ MUTANTS = {
         Window.receive, "self._snapshot.contains_received(xid)", "True", seed=29
     ),
     "nothing of the window counts as contained": Mutant(
-        Window.show, "if not snapshot.contains_received(xid)", "if True", seed=62
+        Window.show, "if not snapshot.contains_received(xid)", "if True", seed=80
     ),
     "keys that came with unknown values are not read again": Mutant(
         TableState.list_moved, "{**self.copy.listed, **keys}", "{}", seed=17

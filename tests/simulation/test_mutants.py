@@ -56,7 +56,7 @@ MUTANTS = {
         "self._stream.note_received(frame.wal_end); self._stream.confirm(frame.wal_end)",
     ),
     "an idle cut is made inside a half published transaction": Mutant(
-        CutMaker.idle_cut, "self._out.tracker.progress.split is not None", "False", seed=181
+        CutMaker.idle_cut, "self._out.tracker.progress.split is not None", "False", seed=304
     ),
     "progress is not read again at a restart of the stream": Mutant(
         follow_once, "progress = read_own_progress(settings)", "progress = parts.out.tracker.progress"
