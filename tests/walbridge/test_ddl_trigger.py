@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -40,7 +41,21 @@ def told_in(
     request: pytest.FixtureRequest, postgres: PostgresServer, postgres_version: Callable[[int], PostgresServer]
 ) -> Iterator[Database]:
     """A database that tells DDL."""
-    server = postgres_version(request.param) if request.param else postgres
+    with telling(postgres_version(request.param) if request.param else postgres) as database:
+        yield database
+
+
+@pytest.fixture(scope="module", params=[12, NEWEST])
+def told_to_all(
+    request: pytest.FixtureRequest, postgres: PostgresServer, postgres_version: Callable[[int], PostgresServer]
+) -> Iterator[Database]:
+    """One for many commands, each on tables of its own."""
+    with telling(postgres_version(request.param) if request.param else postgres) as database:
+        yield database
+
+
+@contextmanager
+def telling(server: PostgresServer) -> Iterator[Database]:
     with new_database(server) as database:
         install(database)
         yield database
@@ -117,18 +132,22 @@ def test_rewrite_is_told_with_the_file_that_it_replaces_and_its_end_with_the_new
         ("ALTER TABLE u ADD CHECK (f(v))", False),
     ],
 )
-def test_command_is_plain_where_its_text_is_all_that_is_done(told_in: Database, command: str, is_plain: bool) -> None:
+def test_command_is_plain_where_its_text_is_all_that_is_done(
+    told_to_all: Database, command: str, is_plain: bool
+) -> None:
     """I8: what a function does stands nowhere."""
-    told_in.execute(
+    told_to_all.execute(
+        "DROP TABLE IF EXISTS t, u;"
         'CREATE TABLE t (id int PRIMARY KEY, v int, "V" int, "w.x y" int, a int[], c uuid, n int);'
         "CREATE TABLE u (v int); INSERT INTO u VALUES (1)"
     )
-    told_in.execute(
-        "CREATE FUNCTION f(a int) RETURNS boolean LANGUAGE plpgsql AS "
+    told_to_all.execute(
+        "CREATE OR REPLACE FUNCTION f(a int) RETURNS boolean LANGUAGE plpgsql AS "
         "$$BEGIN EXECUTE 'ALTER TABLE t ALTER v TYPE bigint'; RETURN true; END$$"
     )
-    told_in.execute(command)
-    (told,) = rows(told_in)
+    told_to_all.execute("DELETE FROM walbridge.ddl_commands")
+    told_to_all.execute(command)
+    (told,) = rows(told_to_all)
     assert told.is_plain == is_plain
     assert {(1, INT4, -1), (2, INT8, -1)} <= told.types
 
