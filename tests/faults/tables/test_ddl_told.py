@@ -75,6 +75,7 @@ def wait_for_copies(running: Running, count: int = 1) -> None:
     wait_until(lambda: running.log.count("table is copied") >= count, f"{count} copies")
 
 
+@pytest.mark.variant(of="test_rewrite_inside_a_streamed_transaction_is_told_at_its_place")
 def test_table_is_left_where_it_was_rewritten_however_late_that_is_read(telling: ProducerUnderTest) -> None:
     """What was committed before is published, and so is what came before it in its transaction."""
     execute = telling.database.execute
@@ -97,6 +98,7 @@ def test_table_is_left_where_it_was_rewritten_however_late_that_is_read(telling:
     telling.check_equal()
 
 
+@pytest.mark.variant(of="test_rewrite_inside_a_streamed_transaction_is_told_at_its_place")
 @pytest.mark.parametrize(
     "statement",
     [
@@ -118,6 +120,7 @@ def test_table_that_is_rewritten_under_load_is_copied_once(telling: ProducerUnde
     check_left_between(telling, "t", before, after)
 
 
+@pytest.mark.variant(of="test_rewrite_inside_a_streamed_transaction_is_told_at_its_place")
 def test_rewrite_that_is_rolled_back_to_a_savepoint_costs_nothing(telling: ProducerUnderTest) -> None:
     running = telling.start_streaming()
     with telling.database.connect() as connection, connection.transaction():
@@ -155,6 +158,7 @@ def test_rewrite_inside_a_streamed_transaction_is_told_at_its_place(producer: Pr
     telling.check_equal()
 
 
+@pytest.mark.variant(of="test_root_is_copied_again_when_rows_came_or_went_with_partitions")
 def test_root_is_left_where_partitions_came_and_went_with_rows(producer: ProducerUnderTest) -> None:
     producer.database.execute(TABLES)
     tell(producer.database)
@@ -181,6 +185,7 @@ def test_root_is_left_where_partitions_came_and_went_with_rows(producer: Produce
     assert not left_at_rest(producer, "t")
 
 
+@pytest.mark.variant(of="test_root_is_copied_again_when_rows_came_or_went_with_partitions")
 def test_unused_partition_that_goes_takes_nothing_along(producer: ProducerUnderTest) -> None:
     producer.database.execute(TABLES)
     tell(producer.database)
@@ -205,6 +210,7 @@ def left_at_rest(producer: ProducerUnderTest, name: str) -> list[Barrier]:
     return [each for each in barriers if each.kind == "dropped"]
 
 
+@pytest.mark.variant(of="test_numbers_that_are_cast_to_wider_ones_need_no_copy_where_that_is_told")
 def test_rewrite_that_changes_no_row_needs_no_copy_where_it_is_told(producer: ProducerUnderTest) -> None:
     """Another access method, with the same rows: the table has another TOAST table, so a look alone cannot tell."""
     producer.database.execute("CREATE ACCESS METHOD heap_too TYPE TABLE HANDLER heap_tableam_handler")
@@ -267,6 +273,7 @@ def test_trigger_that_tells_nothing_leaves_a_rewrite_to_the_looks(telling: Produ
     telling.check_equal()
 
 
+@pytest.mark.variant(of="test_change_under_a_name_that_was_not_there_asks_for_a_copy_of_all_tables_which_mends_it")
 def test_publication_that_had_another_name_for_a_while_is_asked_for_again_by_a_session_behind_it(
     telling: ProducerUnderTest,
 ) -> None:
@@ -372,6 +379,7 @@ def test_numbers_that_are_cast_to_wider_ones_need_no_copy_where_that_is_told(
     producer.check_equal()
 
 
+@pytest.mark.variant(of="test_numbers_that_are_cast_to_wider_ones_need_no_copy_where_that_is_told")
 def test_told_cast_needs_no_copy_while_another_table_is_copied_and_written_to(producer: ProducerUnderTest) -> None:
     """Cuts follow each other closely then, and the catalogue is ahead of the stream."""
     execute, casts = producer.database.execute, [f"c{number}" for number in range(12)]

@@ -39,6 +39,7 @@ def make(producer: ProducerUnderTest, name: str) -> None:
     act(producer, f"CREATE TABLE {name} {COLUMNS} {by}; {below}; INSERT INTO {name} VALUES (1, 5), (2, 6)")
 
 
+@pytest.mark.variant(of="test_table_that_is_rewritten_is_copied_again_and_one_whose_values_stay_is_not")
 @pytest.mark.parametrize(
     ("major", "how"), [in_soak(13, "running"), (0, "stopped"), in_soak(13, "stopped"), in_soak(0, "running")]
 )
@@ -73,6 +74,7 @@ def test_table_with_a_column_that_is_generated_no_more_is_copied_again(
     assert running.log.count("table is copied") == len(ACTS)
 
 
+@pytest.mark.variant(of="test_table_that_is_rewritten_is_copied_again_and_one_whose_values_stay_is_not")
 def test_table_whose_generated_columns_are_published_is_not_copied_when_one_becomes_plain(
     producer: ProducerUnderTest,
 ) -> None:

@@ -47,6 +47,7 @@ TAKEN = (
 )
 
 
+@pytest.mark.variant(of="test_columns_that_print_names_are_told_and_copied_again_after_a_rename")
 @pytest.mark.parametrize("binary", [in_soak(False), True])
 def test_label_that_came_and_was_renamed_while_nobody_looked_has_its_table_copied_again(
     producer: ProducerUnderTest, *, binary: bool
@@ -70,6 +71,7 @@ def test_label_that_came_and_was_renamed_while_nobody_looked_has_its_table_copie
     producer.check_equal()
 
 
+@pytest.mark.variant(of="test_columns_that_print_names_are_told_and_copied_again_after_a_rename")
 @pytest.mark.parametrize("binary", [False, in_soak(True)])
 def test_label_that_came_and_was_renamed_in_the_moment_between_two_looks_has_its_table_copied_again(
     producer: ProducerUnderTest, *, binary: bool
@@ -94,6 +96,7 @@ def test_label_that_came_and_was_renamed_in_the_moment_between_two_looks_has_its
     check_copied(producer, running, {name: acts[what][1] for name, (_, what) in cases.items()})
 
 
+@pytest.mark.variant(of="test_columns_that_print_names_are_told_and_copied_again_after_a_rename")
 @pytest.mark.parametrize("major", [in_soak(12), 0])
 def test_name_that_went_to_another_label_while_who_had_used_it_stayed_open_has_its_table_copied_again(
     producer: ProducerUnderTest, producer_on: Callable[[int], ProducerUnderTest], major: int

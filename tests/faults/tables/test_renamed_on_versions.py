@@ -9,15 +9,15 @@ import pytest
 from tests.faults.one_table import make_table
 from tests.faults.tables.test_table_renamed import check_equal, wait_until_named
 from tests.fix_producer import ProducerUnderTest
-from tests.in_soak import others_in_soak
+from tests.in_soak import others_in_variants
 from tests.postgres_versions import MAJORS
 
 pytestmark = pytest.mark.fault
-IN_EACH_RUN = (12, 15)
+IN_EACH_RUN = (12,)
 """The newest has the tests of ``test_table_renamed.py``."""
 
 
-@pytest.mark.parametrize("major", others_in_soak(MAJORS, IN_EACH_RUN))
+@pytest.mark.parametrize("major", others_in_variants(MAJORS, IN_EACH_RUN))
 def test_tables_of_a_renamed_schema_go_on_in_their_topics(
     producer_on: Callable[[int], ProducerUnderTest], major: int
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.one_table import make_table
 from tests.fix_producer import ProducerUnderTest
-from tests.in_soak import in_soak
+from tests.in_soak import in_soak, in_variants
 from tests.source_rows import comparable, source_rows
 from tests.topic_reader import Topics
 from tests.wait import wait_until
@@ -91,6 +91,7 @@ def test_renamed_table_goes_on_in_its_topic(producer: ProducerUnderTest, while_r
     assert check_equal(producer) == {"s.t": "public.t"}
 
 
+@pytest.mark.variant(of="test_tables_that_swap_their_names_keep_their_topics")
 def test_rename_without_a_later_change_is_told_by_a_cut(producer: ProducerUnderTest) -> None:
     """Postgres sends nothing for it."""
     producer.database.execute("CREATE SCHEMA s; CREATE TABLE s.t (id int PRIMARY KEY); INSERT INTO s.t VALUES (1)")
@@ -113,7 +114,7 @@ def test_rename_without_a_later_change_is_told_by_a_cut(producer: ProducerUnderT
 
 
 @pytest.mark.parametrize(
-    "then", ["", in_soak("INSERT INTO t VALUES (7)"), "INSERT INTO u VALUES (7); INSERT INTO t VALUES (7)"]
+    "then", [in_variants(""), in_soak("INSERT INTO t VALUES (7)"), "INSERT INTO u VALUES (7); INSERT INTO t VALUES (7)"]
 )
 def test_tables_that_swap_their_names_keep_their_topics(producer: ProducerUnderTest, then: str) -> None:
     """No cut calls both by one name, also where only one of them is written to."""
@@ -142,6 +143,7 @@ def test_tables_that_swap_their_names_keep_their_topics(producer: ProducerUnderT
             assert len({*names.values()}) == len(names), f"cut {cut.cut_id}"
 
 
+@pytest.mark.variant(of="test_tables_that_swap_their_names_keep_their_topics")
 def test_new_table_under_the_name_of_a_renamed_one_gets_a_topic_of_its_own(producer: ProducerUnderTest) -> None:
     make_table(producer)
     producer.database.execute("CREATE PUBLICATION walbridge FOR ALL TABLES")
@@ -159,6 +161,7 @@ def test_new_table_under_the_name_of_a_renamed_one_gets_a_topic_of_its_own(produ
     assert check_equal(producer) == {"public.t": "public.t_2", "public.t_old": "public.t"}
 
 
+@pytest.mark.variant(of="test_tables_that_swap_their_names_keep_their_topics")
 def test_migration_that_fills_a_new_table_swaps_the_names_and_drops_the_old_one(producer: ProducerUnderTest) -> None:
     make_table(producer)
     producer.database.execute("CREATE PUBLICATION walbridge FOR ALL TABLES")
@@ -175,6 +178,7 @@ def test_migration_that_fills_a_new_table_swaps_the_names_and_drops_the_old_one(
     assert check_equal(producer) == {"public.t": "public.t_new"}
 
 
+@pytest.mark.variant(of="test_renamed_table_goes_on_in_its_topic")
 def test_table_renamed_in_a_streamed_transaction_goes_on_in_its_topic(producer: ProducerUnderTest) -> None:
     database = producer.database
     database.execute(f"ALTER DATABASE {database.name} SET logical_decoding_work_mem = '64kB'")
@@ -192,6 +196,7 @@ def test_table_renamed_in_a_streamed_transaction_goes_on_in_its_topic(producer: 
     assert check_equal(producer) == {"public.v": "public.t"}
 
 
+@pytest.mark.variant(of="test_table_that_is_altered_and_emptied_while_it_is_copied_begins_again")
 def test_table_renamed_while_it_is_copied_is_copied_on(producer: ProducerUnderTest) -> None:
     producer.settings["producer"] = {"batch_rows_max": 100}
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY, v text)")

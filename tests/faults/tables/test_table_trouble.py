@@ -54,6 +54,7 @@ def barriers_of(producer: ProducerUnderTest, name: str) -> list[str]:
     return [kind for kind in kinds if kind != "shape"][2:]
 
 
+@pytest.mark.variant(of="test_table_that_left_is_said_to_be_stale_and_the_others_go_on")
 @pytest.mark.parametrize("while_running", [in_soak(True), False])
 def test_table_that_was_out_of_the_publication_is_copied_again_and_the_others_flow(
     following: ProducerUnderTest, while_running: bool
@@ -77,6 +78,7 @@ def test_table_that_was_out_of_the_publication_is_copied_again_and_the_others_fl
     assert barriers_of(following, "t") == []
 
 
+@pytest.mark.variant(of="test_tables_come_go_and_come_back_under_load_and_a_filter_changes")
 def test_table_whose_row_filter_is_changed_is_copied_again_as_soon_as_it_can_be(following: ProducerUnderTest) -> None:
     """What speaks against the copy is said with its remedy, and the others flow."""
     execute = following.database.execute
@@ -96,6 +98,7 @@ def test_table_whose_row_filter_is_changed_is_copied_again_as_soon_as_it_can_be(
     following.check_equal({"public.u": "id > 10"})
 
 
+@pytest.mark.variant(of="test_table_that_is_rewritten_is_copied_again_and_one_whose_values_stay_is_not")
 def test_table_that_is_in_trouble_is_not_current_until_it_is_copied(following: ProducerUnderTest) -> None:
     """I8: also after a restart, which goes on where it was."""
     execute = following.database.execute
@@ -222,6 +225,7 @@ def states(producer: ProducerUnderTest) -> set[str]:
     return {each.state for each in progress_of(producer).tables.values()}
 
 
+@pytest.mark.variant(of="test_root_is_copied_again_when_rows_came_or_went_with_partitions")
 def test_root_whose_partition_is_emptied_is_copied_again(producer: ProducerUnderTest) -> None:
     """TRUNCATE of a partition does not come where its root is published."""
     execute = producer.database.execute

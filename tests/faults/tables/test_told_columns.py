@@ -10,7 +10,7 @@ import pytest
 from tests.faults.tables.test_ddl_told import tell, wait_for_copies
 from tests.faults.tables.test_unsaid_rows import act, check_copied
 from tests.fix_producer import ProducerUnderTest
-from tests.in_soak import in_soak
+from tests.in_soak import in_soak, in_variants
 
 pytestmark = pytest.mark.fault
 
@@ -79,7 +79,7 @@ def followed(producer: ProducerUnderTest, names: list[str]) -> None:
 
 ON_OLDEST_AND_NEWEST = pytest.mark.parametrize(
     ("major", "how"),
-    [(12, "stopped"), (NEWEST, "stopped"), in_soak(12, "running"), in_soak(NEWEST, "running")],
+    [in_variants(12, "stopped"), (NEWEST, "stopped"), in_soak(12, "running"), in_soak(NEWEST, "running")],
 )
 
 
@@ -130,6 +130,7 @@ OF_TYPES = {
 }
 
 
+@pytest.mark.variant(of="test_columns_are_followed_by_their_numbers_where_they_are_told")
 @pytest.mark.parametrize("left", OF_TYPES)
 @pytest.mark.parametrize("major", [in_soak(12), NEWEST])
 def test_columns_that_a_table_gets_by_its_type_are_followed_by_their_numbers(
@@ -151,6 +152,7 @@ def test_columns_that_a_table_gets_by_its_type_are_followed_by_their_numbers(
     check_copied(producer, running, {"t": False})
 
 
+@pytest.mark.variant(of="test_table_with_a_column_that_was_added_and_not_told_is_copied")
 def test_table_whose_older_rows_have_a_label_that_was_renamed_before_a_look_is_copied(
     producer: ProducerUnderTest,
 ) -> None:
@@ -174,6 +176,7 @@ def test_table_whose_older_rows_have_a_label_that_was_renamed_before_a_look_is_c
     check_copied(producer, running, {name: is_copied for name, (_, is_copied) in tables.items()})
 
 
+@pytest.mark.variant(of="test_columns_are_followed_by_their_numbers_where_they_are_told")
 def test_columns_of_partitions_are_followed_by_those_of_their_root(producer: ProducerUnderTest) -> None:
     """Each partition has numbers of its own; the values of older rows are theirs."""
     roots = {f"r{number}": what for number, what in enumerate(OF_ROOTS)}
@@ -200,6 +203,7 @@ def test_columns_of_partitions_are_followed_by_those_of_their_root(producer: Pro
     producer.check_equal()
 
 
+@pytest.mark.variant(of="test_columns_are_followed_by_their_numbers_where_they_are_told")
 def test_columns_are_followed_by_number_after_a_restart_at_any_place(producer: ProducerUnderTest) -> None:
     """What the stream told before a kill is remembered with the cut that it came before."""
     followed(producer, ["t"])
@@ -214,6 +218,7 @@ def test_columns_are_followed_by_number_after_a_restart_at_any_place(producer: P
     check_copied(producer, running, {"t": False})
 
 
+@pytest.mark.variant(of="test_trigger_that_tells_nothing_leaves_a_rewrite_to_the_looks")
 def test_earlier_trigger_that_tells_no_columns_leaves_them_to_the_catalogue(producer: ProducerUnderTest) -> None:
     followed(producer, ["t"])
     producer.database.execute(

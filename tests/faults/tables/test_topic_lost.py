@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.topic_life import TopicLife
 from tests.fix_producer import ProducerUnderTest, Running, refusal_of
-from tests.in_soak import in_soak, others_in_soak
+from tests.in_soak import in_soak, others_in_variants
 from tests.wait import wait_until
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.topics import data_topic
@@ -91,10 +91,11 @@ LOSSES: dict[str, tuple[Callable[[TopicLife, str], None], str]] = {
 
 
 def losses(*in_each_run: str) -> pytest.MarkDecorator:
-    """All of them in ``make soak``."""
-    return pytest.mark.parametrize("loss", others_in_soak(LOSSES, in_each_run))
+    """The others in ``make variants``."""
+    return pytest.mark.parametrize("loss", others_in_variants(LOSSES, in_each_run))
 
 
+@pytest.mark.variant(of="test_topic_that_is_lost_under_the_producer_is_another_one_and_nothing_is_written_to_it")
 @losses("made anew with other partitions")
 def test_topic_that_was_lost_while_nobody_wrote_is_another_one_after_the_start(
     following: ProducerUnderTest, life: TopicLife, loss: str
@@ -110,7 +111,7 @@ def test_topic_that_was_lost_while_nobody_wrote_is_another_one_after_the_start(
     assert life.count(topic(following)) == count, "it is left as it is"
 
 
-@losses("deleted", "grown")
+@losses("deleted")
 def test_topic_that_is_lost_under_the_producer_is_another_one_and_nothing_is_written_to_it(
     following: ProducerUnderTest, life: TopicLife, loss: str
 ) -> None:
@@ -124,6 +125,7 @@ def test_topic_that_is_lost_under_the_producer_is_another_one_and_nothing_is_wri
     assert why in running.log
 
 
+@pytest.mark.variant(of="test_topic_that_is_lost_under_the_producer_is_another_one_and_nothing_is_written_to_it")
 @losses("made anew")
 def test_topic_that_is_lost_under_an_idle_producer_is_noticed_without_a_row(
     following: ProducerUnderTest, life: TopicLife, loss: str
@@ -135,6 +137,7 @@ def test_topic_that_is_lost_under_an_idle_producer_is_noticed_without_a_row(
     check_moved(following, running)
 
 
+@pytest.mark.variant(of="test_topic_that_is_lost_under_the_producer_is_another_one_and_nothing_is_written_to_it")
 def test_topic_is_not_made_anew_by_writing_to_it(following: ProducerUnderTest, life: TopicLife) -> None:
     """A broker makes topics for whoever writes, unless it is told not to."""
     running = settle(following)
@@ -144,6 +147,7 @@ def test_topic_is_not_made_anew_by_writing_to_it(following: ProducerUnderTest, l
     assert life.count(topic(following)) == 0
 
 
+@pytest.mark.variant(of="test_table_that_loses_its_key_over_several_partitions_is_copied_into_a_topic_of_one")
 def test_table_made_again_goes_neither_back_into_a_topic_that_was_left_nor_without_a_key_into_several_partitions(
     following: ProducerUnderTest, life: TopicLife
 ) -> None:
@@ -164,6 +168,7 @@ def test_table_made_again_goes_neither_back_into_a_topic_that_was_left_nor_witho
     assert [life.count(topic(following) + each) for each in ("", "_2", "_3")] == [0, 2, 1]
 
 
+@pytest.mark.variant(of="test_copy_killed_at_every_point_goes_on_and_loses_nothing")
 @pytest.mark.parametrize("kill_point", [in_soak("chunk:before-begin"), in_soak("chunk:begun"), "chunk:before-end"])
 def test_copy_into_another_topic_that_is_killed_goes_on_in_that_topic(
     following: ProducerUnderTest, life: TopicLife, kill_point: str
@@ -175,6 +180,7 @@ def test_copy_into_another_topic_that_is_killed_goes_on_in_that_topic(
     check_moved(following, following.start_streaming())
 
 
+@pytest.mark.variant(of="test_topic_that_is_lost_under_the_producer_is_another_one_and_nothing_is_written_to_it")
 def test_table_without_a_topic_is_quarantined_where_settings_say_so_until_it_is_copied(
     following: ProducerUnderTest, life: TopicLife
 ) -> None:
@@ -204,6 +210,7 @@ def test_producer_stops_for_the_topic_of_one_table_where_settings_say_so(
     check_moved(following, following.start_streaming())
 
 
+@pytest.mark.variant(of="test_topic_that_is_lost_under_the_producer_is_another_one_and_nothing_is_written_to_it")
 def test_partitions_that_settings_name_afterwards_are_those_of_another_topic(
     following: ProducerUnderTest, life: TopicLife
 ) -> None:

@@ -76,6 +76,7 @@ KEPT = {
 }
 
 
+@pytest.mark.variant(of="test_table_that_is_rewritten_is_copied_again_and_one_whose_values_stay_is_not")
 @pytest.mark.parametrize("tells_ddl", [False, in_soak(True)])
 @pytest.mark.parametrize("major", others_in_soak(MAJORS, MAJORS[-1:]))
 def test_table_with_a_column_of_a_type_that_was_altered_behind_it_is_copied_again(
@@ -99,6 +100,7 @@ def test_table_with_a_column_of_a_type_that_was_altered_behind_it_is_copied_agai
     check_copied(producer, running, {name: what not in KEPT for name, what in tables.items()})
 
 
+@pytest.mark.variant(of="test_table_that_is_rewritten_is_copied_again_and_one_whose_values_stay_is_not")
 @pytest.mark.parametrize("major", [in_soak(12), 0])
 def test_type_that_is_altered_by_who_had_written_before_the_column_came_has_its_table_copied_again(
     producer: ProducerUnderTest, producer_on: Callable[[int], ProducerUnderTest], major: int

@@ -83,6 +83,7 @@ def test_table_of_a_row_that_is_too_large_is_quarantined_until_the_limit_is_rais
     check_remedy(limited, running)
 
 
+@pytest.mark.variant(of="test_table_whose_large_row_the_first_copy_meets_is_quarantined_and_the_others_are_copied")
 @pytest.mark.parametrize("key", ["keyed", in_soak("keyless")])
 def test_table_whose_large_row_a_copy_meets_is_quarantined(limited: ProducerUnderTest, key: str) -> None:
     execute = limited.database.execute
@@ -105,6 +106,9 @@ def test_table_whose_large_row_the_first_copy_meets_is_quarantined_and_the_other
     check_remedy(limited, running)
 
 
+@pytest.mark.variant(
+    of="test_table_of_a_row_that_is_too_large_is_quarantined_until_the_limit_is_raised_and_it_is_copied"
+)
 @pytest.mark.parametrize("how", ["streamed", pytest.param("prepared", marks=pytest.mark.soak)])
 def test_table_of_a_large_row_in_a_transaction_that_comes_before_its_commit_is_quarantined(
     limited: ProducerUnderTest, how: str
@@ -130,6 +134,7 @@ def test_table_of_a_large_row_in_a_transaction_that_comes_before_its_commit_is_q
     check_remedy(limited, running)
 
 
+@pytest.mark.variant(of="test_healthy_pipeline_has_no_errors_and_a_topic_that_was_changed_is_put_back_by_the_command")
 def test_topic_that_takes_smaller_records_by_now_takes_them_again(limited: ProducerUnderTest) -> None:
     """The broker refuses what somebody else forbade; the next session allows it."""
     limited.settings["producer"] = {}

@@ -150,6 +150,7 @@ def test_partitions_come_and_go_on_each_version(producer_on: Callable[[int], Pro
     tell_partitions(producer_on(major), acts | (EMPTY if major < 15 else {}), "running")
 
 
+@pytest.mark.variant(of="test_columns_that_print_names_are_told_and_copied_again_after_a_rename")
 @pytest.mark.parametrize("how", [in_soak("running"), in_soak("stopped"), "changed at once"])
 def test_table_whose_labels_or_attributes_read_otherwise_is_copied_again(producer: ProducerUnderTest, how: str) -> None:
     """A new label costs nothing: no row holds it yet."""
@@ -172,6 +173,7 @@ def test_table_whose_labels_or_attributes_read_otherwise_is_copied_again(produce
     check_copied(producer, running, {name: ATTRIBUTES.get(said, said == RENAMED) for name, (_, said) in acts.items()})
 
 
+@pytest.mark.variant(of="test_truncate_empties_every_table_it_names_or_cascades_to")
 def test_table_that_is_emptied_is_not_copied(producer: ProducerUnderTest) -> None:
     """A look may show its new file, or those of its partitions, before the stream brings the TRUNCATE."""
     execute = producer.database.execute
@@ -191,6 +193,7 @@ def test_table_that_is_emptied_is_not_copied(producer: ProducerUnderTest) -> Non
         assert barriers_of(producer, name) == ["truncate"] * 4
 
 
+@pytest.mark.variant(of="test_root_is_copied_again_when_rows_came_or_went_with_partitions")
 def test_table_that_becomes_a_partition_is_left_and_its_rows_are_its_roots(producer: ProducerUnderTest) -> None:
     """What comes of it afterwards comes as its root's; what is detached is a table that comes."""
     execute = producer.database.execute
