@@ -59,6 +59,7 @@ def check_copied(following: ProducerUnderTest, running: Running) -> None:
     check_nothing_is_left(following, running)
 
 
+@pytest.mark.variant(of="test_copy_killed_at_every_point_goes_on_and_loses_nothing")
 def test_table_that_comes_is_copied_under_load_and_through_deaths(following: ProducerUnderTest) -> None:
     following.start_streaming().stop()
     following.database.execute(MADE.format(rows=1500))

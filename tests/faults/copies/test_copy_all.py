@@ -128,6 +128,7 @@ def test_every_table_is_told_stale_with_the_reason_until_it_is_copied(stopped: P
     assert progress_of(stopped).epoch == epoch
 
 
+@pytest.mark.variant(of="test_stream_that_is_lost_under_load_goes_on_in_a_new_epoch_through_kills")
 def test_tables_that_vanished_meanwhile_are_dropped_and_new_ones_are_copied(stopped: ProducerUnderTest) -> None:
     """And a topic that was made again meanwhile is left: cuts name offsets of the one before."""
     drop_slot(stopped)
@@ -169,6 +170,7 @@ def test_pipeline_that_can_go_on_copies_all_tables_beside_the_stream(stopped: Pr
     assert "dropped" not in kinds
 
 
+@pytest.mark.variant(of="test_every_table_is_told_stale_with_the_reason_until_it_is_copied")
 def test_publication_that_was_made_again_while_the_producer_was_stopped_is_told_by_the_command(
     stopped: ProducerUnderTest,
 ) -> None:

@@ -56,6 +56,7 @@ def test_tables_are_equal_also_where_every_worker_dies(sources: ProducerUnderTes
     assert not workers_of(running.process.pid)
 
 
+@pytest.mark.variant(of="test_tables_are_equal_also_where_every_worker_dies")
 def test_workers_end_with_a_producer_that_is_killed(sources: ProducerUnderTest) -> None:
     """They hold no lock and no snapshot after it; the next start copies anew."""
     sources.run_until_killed("copy:rows:2")
@@ -77,6 +78,7 @@ def add_table(producer: ProducerUnderTest) -> None:
         )
 
 
+@pytest.mark.variant(of="test_tables_are_equal_also_where_every_worker_dies")
 @pytest.mark.parametrize("point", [in_soak(None), CHUNK_WORKER])
 def test_table_that_comes_is_equal_also_where_every_worker_dies(sources: ProducerUnderTest, point: str | None) -> None:
     """I8: what a worker had read is nowhere; the producer reads it in the same snapshot."""

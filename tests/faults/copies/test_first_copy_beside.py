@@ -16,7 +16,7 @@ from tests.faults.copies.test_table_without_copy import MADE as MADE_LONE
 from tests.faults.followed import settings_of, states_by_name, wait_until_current
 from tests.faults.kill_points import AGAIN, AGAIN_DONE, BESIDE, FIRST
 from tests.fix_producer import ProducerUnderTest
-from tests.in_soak import in_soak, others_in_soak
+from tests.in_soak import in_soak, in_variants, others_in_soak
 from tests.postgres_versions import MAJORS
 from tests.wait import wait_until
 from walbridge.init import initialise
@@ -171,6 +171,7 @@ def test_what_would_fail_later_is_refused_before_there_is_a_slot(producer: Produ
     wait_until_current(producer)
 
 
+@pytest.mark.variant(of="test_what_would_fail_later_is_refused_before_there_is_a_slot")
 @pytest.mark.parametrize(
     ("policy", "state"), [("copy", STALE), in_soak("quarantine", QUARANTINED), in_soak("stop", None)]
 )
@@ -204,7 +205,7 @@ def test_table_whose_copy_cannot_begin_is_left_as_settings_say(
 @pytest.mark.parametrize(
     ("first_copy", "policy", "state"),
     [
-        ("snapshot", "copy", QUARANTINED),
+        in_variants("snapshot", "copy", QUARANTINED),
         ("beside", "quarantine", QUARANTINED),
         in_soak("beside", "stop", None),
         in_soak("snapshot", "quarantine", QUARANTINED),
@@ -230,6 +231,7 @@ def test_table_with_a_row_that_is_too_large_is_left_out_of_either_first_copy(
     running.stop()
 
 
+@pytest.mark.variant(of="test_first_copy_that_is_killed_reads_no_more_than_a_chunk_or_two_again")
 def test_first_copy_in_one_snapshot_that_was_killed_may_go_on_beside_the_stream(producer: ProducerUnderTest) -> None:
     """I8: in an epoch of its own, whose copies void what was left."""
     made(producer)

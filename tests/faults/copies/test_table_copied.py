@@ -15,6 +15,7 @@ from tests.faults.left_over import check_nothing_is_left
 from tests.faults.seed import fault_seed
 from tests.faults.writer import Writer
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_variants
 from tests.topic_reader import Topics
 from tests.wait import wait_until
 from walbridge.check.verb import all_findings
@@ -77,6 +78,7 @@ def state_of(producer: ProducerUnderTest, name: str) -> str | None:
     return found.state if found else None
 
 
+@pytest.mark.variant(of="test_copy_killed_at_every_point_goes_on_and_loses_nothing")
 def test_table_that_is_created_and_filled_is_copied_while_all_are_written(following: ProducerUnderTest) -> None:
     following.settings["producer"] = {"batch_rows_max": 200}
     running = following.start_streaming()
@@ -124,7 +126,7 @@ def test_copy_killed_at_every_point_goes_on_and_loses_nothing(following: Produce
     check_nothing_is_left(following, running)
 
 
-@pytest.mark.parametrize("published", ["ALL TABLES", "TABLES IN SCHEMA public"])
+@pytest.mark.parametrize("published", ["ALL TABLES", in_variants("TABLES IN SCHEMA public")])
 def test_table_that_nobody_writes_to_is_copied(producer: ProducerUnderTest, published: str) -> None:
     """A look at the publication finds it, also where it is empty."""
     execute = producer.database.execute
@@ -136,6 +138,7 @@ def test_table_that_nobody_writes_to_is_copied(producer: ProducerUnderTest, publ
     assert state_of(producer, "quiet") == "current"
 
 
+@pytest.mark.variant(of="test_tables_that_come_and_go_are_whole_after_kills")
 def test_table_that_comes_and_goes_inside_a_migration_leaves_no_topic_and_no_copy(
     following: ProducerUnderTest,
 ) -> None:
@@ -158,6 +161,7 @@ def test_table_that_comes_and_goes_inside_a_migration_leaves_no_topic_and_no_cop
     assert [each for each in counts if each.startswith(f"{following.name}.public.")] == [f"{following.name}.public.t"]
 
 
+@pytest.mark.variant(of="test_copy_killed_at_every_point_goes_on_and_loses_nothing")
 def test_table_that_is_added_is_copied_with_the_rows_that_it_had(producer: ProducerUnderTest) -> None:
     """One transaction wrote to it before it was added, and commits when it is: its rows are in no stream."""
     execute = producer.database.execute
@@ -177,6 +181,7 @@ def test_table_that_is_added_is_copied_with_the_rows_that_it_had(producer: Produ
     assert state_of(producer, "u") == "current"
 
 
+@pytest.mark.variant(of="test_tables_that_come_and_go_are_whole_after_kills")
 def test_table_made_again_under_its_name_is_copied(following: ProducerUnderTest) -> None:
     execute = following.database.execute
     execute("CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1)")
@@ -233,6 +238,7 @@ def test_table_that_the_role_may_not_read_is_stale_until_it_may(following: Produ
         execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
+@pytest.mark.variant(of="test_copy_killed_at_every_point_goes_on_and_loses_nothing")
 def test_copy_beside_streamed_prepared_and_split_transactions(following: ProducerUnderTest) -> None:
     """I1, I4: a commit that comes in blocks, or long after its prepare, is laid over the rows as any other."""
     database = following.database

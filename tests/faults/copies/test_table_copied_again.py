@@ -84,6 +84,7 @@ def test_copy_that_was_asked_for_goes_on_after_a_kill_at_every_point(followed: P
     assert markers(followed, ".u") == ["copy_begin", "copy_end"] * 2
 
 
+@pytest.mark.variant(of="test_table_that_is_altered_and_emptied_while_it_is_copied_begins_again")
 def test_table_that_is_altered_when_its_copy_is_asked_for_is_copied_as_it_is_then(followed: ProducerUnderTest) -> None:
     execute = followed.database.execute
     running = followed.start_streaming()
@@ -96,6 +97,7 @@ def test_table_that_is_altered_when_its_copy_is_asked_for_is_copied_as_it_is_the
     followed.check_equal()
 
 
+@pytest.mark.variant(of="test_request_waits_for_a_producer_that_does_not_run")
 def test_request_for_a_table_that_is_unknown_changes_nothing(followed: ProducerUnderTest) -> None:
     running = followed.start_streaming()
     write(settings_of(followed), [TableRequest(COPY, 7)])

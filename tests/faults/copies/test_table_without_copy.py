@@ -61,6 +61,7 @@ def test_table_that_is_created_and_written_to_is_stale_and_the_others_go_on(prod
     assert progress_of(producer).tables[stale.relation_id] == stale
 
 
+@pytest.mark.variant(of="test_table_that_is_created_and_written_to_is_stale_and_the_others_go_on")
 def test_table_that_is_added_is_stale_before_its_first_change(producer: ProducerUnderTest) -> None:
     """A look at the publication finds it. The remedy is told once."""
     make_table(producer)
@@ -78,6 +79,7 @@ def test_table_that_is_added_is_stale_before_its_first_change(producer: Producer
     assert "REPLICA IDENTITY FULL, or give it another primary key" in told
 
 
+@pytest.mark.variant(of="test_table_that_is_created_and_written_to_is_stale_and_the_others_go_on")
 def test_table_made_again_under_its_name_is_stale_and_its_events_are_not_mixed_with_those_of_the_old_one(
     producer: ProducerUnderTest,
 ) -> None:

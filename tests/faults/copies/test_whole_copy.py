@@ -74,6 +74,7 @@ def barriers(topics: Topics) -> list[str]:
     return [kind for kind in found if kind != "shape"]
 
 
+@pytest.mark.variant(of="test_copy_in_one_piece_killed_at_every_point_begins_anew_and_loses_nothing")
 def test_table_without_a_key_is_copied_while_all_are_written(following: ProducerUnderTest) -> None:
     following.settings["producer"] = {"batch_rows_max": 200}
     running = following.start_streaming()
@@ -125,6 +126,7 @@ def test_copy_in_one_piece_killed_at_every_point_begins_anew_and_loses_nothing(
     check_nothing_is_left(following, running)
 
 
+@pytest.mark.variant(of="test_copy_in_one_piece_killed_at_every_point_begins_anew_and_loses_nothing")
 def test_table_with_a_key_is_copied_while_one_without_is_read(following: ProducerUnderTest) -> None:
     """I4, I8: that may take hours. Both share the rate that is allowed, and the producer is killed meanwhile."""
     execute = following.database.execute
@@ -143,6 +145,7 @@ def test_table_with_a_key_is_copied_while_one_without_is_read(following: Produce
     following.check_equal()
 
 
+@pytest.mark.variant(of="test_copy_in_one_piece_killed_at_every_point_begins_anew_and_loses_nothing")
 def test_table_without_a_key_that_is_copied_again_is_equal_and_is_not_current_meanwhile(
     following: ProducerUnderTest,
 ) -> None:
@@ -161,6 +164,7 @@ def test_table_without_a_key_that_is_copied_again_is_equal_and_is_not_current_me
         assert barriers(topics) == ["copy_begin", "copy_end", "dropped", "copy_begin", "copy_end"]
 
 
+@pytest.mark.variant(of="test_table_that_is_altered_and_emptied_while_it_is_copied_begins_again")
 def test_table_that_is_emptied_and_altered_while_it_is_read_begins_again(following: ProducerUnderTest) -> None:
     """What is read is that of before, or nobody knows."""
     execute = following.database.execute
