@@ -135,6 +135,7 @@ def test_table_that_a_subscription_writes_to_is_copied_once_the_settings_say_so(
         target.execute("DROP SUBSCRIPTION s")
 
 
+@pytest.mark.variant(of="test_servers_that_replicate_to_each_other_have_a_pipeline_each")
 def test_what_replication_brought_before_its_end_comes_although_the_settings_leave_it_out_by_now(
     producer: ProducerUnderTest, postgres_version: Callable[[int], PostgresServer]
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.fix_kafka import unused_name
 from tests.fix_postgres import Database, new_database
 from tests.fix_producer import ProducerUnderTest, Running, refusal_of
-from tests.in_soak import in_soak
+from tests.in_soak import in_soak, in_variants
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
@@ -58,6 +58,7 @@ def test_table_that_left_is_said_to_be_stale_and_the_others_go_on(
     assert {table.state for table in progress.tables.values()} == {"current"}
 
 
+@pytest.mark.variant(of="test_table_that_left_is_said_to_be_stale_and_the_others_go_on")
 def test_table_that_left_is_said_to_be_stale_while_the_stream_is_never_idle(producer: ProducerUnderTest) -> None:
     """I8: readers must not take it for current for as long as others are written to."""
     execute = producer.database.execute
@@ -194,7 +195,9 @@ def changed(
         yield running
 
 
-@pytest.mark.parametrize(("change", "words"), CHANGES.items())
+@pytest.mark.parametrize(
+    ("change", "words"), [each if at < 2 else in_variants(*each) for at, each in enumerate(CHANGES.items())]
+)
 def test_change_of_the_publication_under_a_running_producer_stops_it_where_settings_say_so(
     changed: dict[str, tuple[ProducerUnderTest, Running]], change: str, words: str
 ) -> None:
@@ -230,6 +233,7 @@ def test_partition_whose_identity_is_not_its_roots_is_refused_before_there_is_a_
     producer.check_equal()
 
 
+@pytest.mark.variant(of="test_partition_whose_identity_is_not_its_roots_is_refused_before_there_is_a_slot")
 def test_partition_whose_identity_becomes_another_than_its_roots_makes_the_root_stale_until_it_fits(
     producer: ProducerUnderTest,
 ) -> None:

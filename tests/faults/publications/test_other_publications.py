@@ -77,6 +77,9 @@ def follow_a_and_b(producer: ProducerUnderTest) -> None:
     start_with(producer, "a", "b").stop()
 
 
+@pytest.mark.variant(
+    of="test_tables_of_publications_that_are_named_in_addition_or_no_more_come_and_go_and_the_others_go_on"
+)
 def test_table_of_a_publication_that_is_named_no_more_is_left_before_anything_comes_without_it(
     producer: ProducerUnderTest,
 ) -> None:
@@ -96,6 +99,7 @@ def test_table_of_a_publication_that_is_named_no_more_is_left_before_anything_co
         assert len(topics.replay().rows("public", "big")) == 100
 
 
+@pytest.mark.variant(of="test_other_publication_is_followed_once_no_transaction_is_half_published")
 @pytest.mark.parametrize("major", [17, in_soak(18)])
 def test_publications_that_are_named_while_a_transaction_is_half_published_are_followed_behind_it(
     producer_on: Callable[[int], ProducerUnderTest], major: int
@@ -166,6 +170,9 @@ def test_publication_that_has_other_columns_of_a_table_is_not_asked_for_and_the_
         assert sorted(row["id"] for row in topics.replay().rows("public", "t")) == [1, 2, 3]
 
 
+@pytest.mark.variant(
+    of="test_tables_of_publications_that_are_named_in_addition_or_no_more_come_and_go_and_the_others_go_on"
+)
 @pytest.mark.parametrize("major", [17, in_soak(18)])
 def test_publication_that_is_named_no_more_and_was_dropped_needs_not_be_made_again(
     producer_on: Callable[[int], ProducerUnderTest], major: int

@@ -64,6 +64,7 @@ def test_change_under_a_name_that_was_not_there_asks_for_a_copy_of_all_tables_wh
     assert {row["id"] for row in producer.check_equal().rows("public", "t")} == {2, 3}
 
 
+@pytest.mark.variant(of="test_change_under_a_name_that_was_not_there_asks_for_a_copy_of_all_tables_which_mends_it")
 def test_change_that_was_left_out_under_another_name_is_copied_while_the_stream_goes_on(
     producer: ProducerUnderTest,
 ) -> None:

@@ -22,6 +22,9 @@ def _follow(producer: ProducerUnderTest, *names: str) -> None:
     producer.settings["postgres"] = {"publications": list(names)}
 
 
+@pytest.mark.variant(
+    of="test_tables_of_publications_that_are_named_in_addition_or_no_more_come_and_go_and_the_others_go_on"
+)
 def test_tables_of_two_publications_are_copied_and_followed_and_so_is_one_that_comes_to_either(
     producer: ProducerUnderTest,
 ) -> None:
@@ -149,6 +152,7 @@ def test_publications_that_do_not_go_together_are_refused_before_there_is_a_slot
         assert [row["id"] for row in topics.replay().rows("public", "t")][-1] == 7
 
 
+@pytest.mark.variant(of="test_tables_come_go_and_come_back_under_load_and_a_filter_changes")
 def test_change_of_one_publication_has_its_tables_copied_again_and_leaves_those_of_the_other(
     producer: ProducerUnderTest,
 ) -> None:
@@ -172,6 +176,7 @@ def test_change_of_one_publication_has_its_tables_copied_again_and_leaves_those_
     producer.check_equal(filters={"public.t": "id > 5"})
 
 
+@pytest.mark.variant(of="test_change_of_the_publication_under_a_running_producer_stops_it_where_settings_say_so")
 def test_publication_that_is_made_again_stops_the_pipeline_and_is_named(
     producer: ProducerUnderTest,
 ) -> None:
