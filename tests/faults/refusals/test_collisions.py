@@ -9,6 +9,7 @@ import pytest
 
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_variants
 
 pytestmark = pytest.mark.fault
 MakeSecond = Callable[[str, Database], ProducerUnderTest]
@@ -34,7 +35,7 @@ def slots(database: Database) -> set[str]:
     return {row[0] for row in database.rows("SELECT slot_name FROM pg_replication_slots")}
 
 
-@pytest.mark.parametrize("where", ["the same database", "another database"])
+@pytest.mark.parametrize("where", ["the same database", in_variants("another database")])
 def test_another_slot_under_the_same_pipeline_name_is_refused(
     producer: ProducerUnderTest, second: MakeSecond, make_database: Callable[[], Database], where: str
 ) -> None:
@@ -89,6 +90,7 @@ def test_topic_that_kafka_takes_for_another_pipelines_is_refused_with_its_way_ou
     rival.check_equal()
 
 
+@pytest.mark.variant(of="test_second_producer_that_has_waited_ends_and_names_the_first_which_goes_on")
 def test_second_start_that_a_guard_refuses_leaves_the_first_producer_running(
     producer: ProducerUnderTest, second: MakeSecond
 ) -> None:

@@ -122,6 +122,7 @@ def test_server_that_is_not_the_one_that_was_followed_is_refused_and_a_failover_
     copy_all_again(own)
 
 
+@pytest.mark.variant(of="test_server_that_is_not_the_one_that_was_followed_is_refused_and_a_failover_accepted")
 def test_failover_during_the_first_copy_costs_that_attempt_alone(
     server: PostgresServer, own: ProducerUnderTest, tmp_path: Path
 ) -> None:

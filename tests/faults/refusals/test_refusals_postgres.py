@@ -12,6 +12,7 @@ from tests.faults.followed import copy_all_again, drop_slot_only, settings_of
 from tests.faults.one_table import make_table
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest, refusal_of
+from tests.in_soak import in_variants
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.init import initialise
 from walbridge.schemas.control.progress_record import Progress, encode_progress
@@ -187,7 +188,7 @@ def _write_progress(producer: ProducerUnderTest, progress: Progress) -> None:
     assert writer.flush(60) == 0
 
 
-@pytest.mark.parametrize("state", ["streaming", "copying"])
+@pytest.mark.parametrize("state", [in_variants("streaming"), "copying"])
 def test_progress_of_another_server_or_database_is_refused(producer: ProducerUnderTest, state: str) -> None:
     """Also in mid copy: beginning it again would drop a slot of that name that is not ours."""
     make_table(producer)
@@ -205,6 +206,7 @@ def test_progress_of_another_server_or_database_is_refused(producer: ProducerUnd
     assert "does not come from timeline" in producer.refusal()
 
 
+@pytest.mark.variant(of="test_progress_of_another_server_or_database_is_refused")
 def test_slot_of_another_database_is_not_dropped_for_a_copy(
     producer: ProducerUnderTest, make_database: Callable[[], Database]
 ) -> None:

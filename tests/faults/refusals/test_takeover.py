@@ -77,6 +77,7 @@ def test_producer_that_loses_its_lock_ends_the_session_first_and_goes_on(produce
     running.stop()
 
 
+@pytest.mark.variant(of="test_second_producer_of_a_slot_waits_for_the_first_and_goes_on_where_it_ended")
 def test_what_the_first_published_while_the_second_started_is_no_older_backup(
     producer: ProducerUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
