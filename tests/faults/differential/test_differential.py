@@ -13,13 +13,14 @@ import pytest
 from tests.faults.differential.run import PUBLISHED, Differential
 from tests.faults.seed import fault_seed
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_variants
 
 pytestmark = pytest.mark.fault
 STATEMENTS, CHECKS = 120, 1
 SOAK_STATEMENTS, SOAK_CHECKS = 20_000, 120
 
 
-@pytest.mark.parametrize("tells_ddl", [False, True])
+@pytest.mark.parametrize("tells_ddl", [False, in_variants(True)])
 def test_tables_called_current_equal_their_source_whatever_is_done_to_them(
     producer: ProducerUnderTest, tells_ddl: bool
 ) -> None:

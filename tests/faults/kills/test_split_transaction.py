@@ -56,6 +56,7 @@ def test_transaction_is_resumed_inside_and_only_its_last_cut_is_complete(produce
     assert cuts[last_part].complete or cuts[last_part + 1].complete
 
 
+@pytest.mark.variant(of="test_transaction_is_resumed_inside_and_only_its_last_cut_is_complete")
 def test_transaction_that_ends_with_a_full_batch_completes_without_waiting(producer: ProducerUnderTest) -> None:
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     producer.publish("t")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.proxy import TcpProxy
 from tests.fix_producer import ProducerUnderTest
-from tests.in_soak import in_soak
+from tests.in_soak import in_soak, in_variants
 from tests.wait import wait_until
 from walbridge.producer import waits
 from walbridge.producer.kafka import instance, table_requests
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.fault
 # How long a stop takes measures the machine: asked is that it comes at all, and in the middle of the work.
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, in_variants(signal.SIGINT), in_variants(signal.SIGHUP)])
 def test_idle_stream_stops_at_once(producer: ProducerUnderTest, number: int) -> None:
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     producer.publish("t")
@@ -30,6 +30,7 @@ def test_idle_stream_stops_at_once(producer: ProducerUnderTest, number: int) -> 
     assert "Traceback" not in running.log
 
 
+@pytest.mark.variant(of="test_stop_inside_a_huge_transaction_leaves_it_half_published")
 def test_stream_that_never_rests_stops_at_the_next_boundary(producer: ProducerUnderTest) -> None:
     """A backlog keeps the socket full: the stop must not wait for its end."""
     producer.database.execute("CREATE TABLE t (id serial PRIMARY KEY, v text)")
@@ -72,6 +73,7 @@ def test_stop_inside_a_huge_transaction_leaves_it_half_published(producer: Produ
     assert len(producer.check_equal().rows("public", "t")) == 10_000
 
 
+@pytest.mark.variant(of="test_copy_killed_at_every_point_begins_again_and_voids_what_it_left")
 def test_stop_during_the_copy_begins_it_again_next_time(producer: ProducerUnderTest) -> None:
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)")
     producer.database.execute("INSERT INTO t SELECT i, repeat('x', 50) FROM generate_series(1, 300000) i")
@@ -117,6 +119,7 @@ LONG_S = 600
 """No test waits for so long: what ends before was interrupted."""
 
 
+@pytest.mark.variant(of="test_stop_with_kafka_silent_leaves_its_batch_to_the_next_start")
 @pytest.mark.parametrize("has_streamed", [in_soak(False), True])
 def test_stop_while_postgres_takes_connections_and_says_nothing(
     producer: ProducerUnderTest, postgres_proxy: TcpProxy, has_streamed: bool

@@ -101,6 +101,7 @@ def published_ids(cuts: list[Cut]) -> int:
     return sum(table.row_count for cut in cuts if cut.commit_lsn is not None for table in cut.tables)
 
 
+@pytest.mark.variant(of="test_stop_inside_a_huge_transaction_leaves_it_half_published")
 def test_stop_inside_a_replay_comes_at_a_batch_boundary_and_the_rest_later(streaming: ProducerUnderTest) -> None:
     """I4: a replay reaches one every few rows, as any huge transaction does."""
     streaming.start_streaming().stop()

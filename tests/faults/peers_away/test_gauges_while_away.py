@@ -15,6 +15,7 @@ from tests.wait import wait_until
 pytestmark = pytest.mark.fault
 
 
+@pytest.mark.variant(of="test_broker_that_is_away_for_long_costs_no_memory_and_no_slot_and_gauges_say_so")
 def test_lag_is_unknown_while_postgres_is_away_and_comes_back(producer: ProducerUnderTest) -> None:
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)")
     producer.publish("t")

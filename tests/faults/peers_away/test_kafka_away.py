@@ -25,6 +25,7 @@ def _broker_is_back(kafka: KafkaBroker) -> Iterator[None]:
     kafka.start()
 
 
+@pytest.mark.variant(of="test_killed_at_random_under_load_everything_arrives_once_and_the_lake_equals_the_source")
 def test_broker_killed_under_load_and_started_again_loses_and_repeats_nothing(producer: ProducerUnderTest) -> None:
     """Killed while transactions are open and committing; the walsender's session outlives it."""
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE log (v text)")
@@ -118,6 +119,7 @@ def _memory_mb(pid: int) -> int:
     return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS"))
 
 
+@pytest.mark.variant(of="test_end_is_told_on_its_machine_while_kafka_is_away_and_to_kafka_at_the_next_start")
 def test_stop_and_start_with_the_broker_away(producer: ProducerUnderTest) -> None:
     """A start that waits in vain: ``kills/test_last_words.py``."""
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")

@@ -72,6 +72,7 @@ def test_every_network_fault_between_producer_and_postgres_is_survived(
     _survives(producer, postgres_proxy, names)
 
 
+@pytest.mark.variant(of="test_every_network_fault_between_producer_and_postgres_is_survived")
 def test_silence_is_noticed_also_where_nothing_is_written_and_a_quiet_server_is_no_silence(
     producer: ProducerUnderTest, postgres_proxy: TcpProxy
 ) -> None:

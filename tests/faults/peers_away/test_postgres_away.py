@@ -40,6 +40,7 @@ def test_ended_sessions_and_a_restarted_server_are_survived(producer: ProducerUn
     assert "Traceback" not in running.log
 
 
+@pytest.mark.variant(of="test_ended_sessions_and_a_restarted_server_are_survived")
 def test_server_that_ends_during_the_copy_is_waited_for(producer: ProducerUnderTest) -> None:
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)")
     producer.database.execute("INSERT INTO t SELECT i, repeat('x', 200) FROM generate_series(1, 150000) i")
@@ -76,6 +77,7 @@ def test_slot_that_is_gone_or_moved_stops_the_producer(producer: ProducerUnderTe
     assert "a gap" in producer.refusal()
 
 
+@pytest.mark.variant(of="test_slot_that_is_gone_or_moved_stops_the_producer")
 def test_slot_dropped_under_a_running_producer_stops_it(producer: ProducerUnderTest) -> None:
     execute = producer.database.execute
     execute("CREATE TABLE t (id int PRIMARY KEY)")
