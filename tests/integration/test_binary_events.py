@@ -109,6 +109,7 @@ def test_row_whose_fields_come_partly_as_text_is_the_same(seen: Streamed) -> Non
     assert seen.events(mixed, binary=True) == seen.events(seen.texts, binary=False)
 
 
+@pytest.mark.variant(of="test_binary_session_makes_the_same_events")
 def test_copied_rows_are_the_same_column_by_column(seen: Streamed) -> None:
     """As the server prints every type, each alone: beside a bytea no row is plain."""
     table, rows = seen.record.table, [decode_tuple(each) for each in seen.texts]

@@ -85,6 +85,7 @@ def test_binary_value_is_read_as_the_text_that_postgres_prints(asked: SqlConnect
     check(asked, case, RANDOM_VALUES // (10 if case in CONTAINERS else 1))
 
 
+@pytest.mark.variant(of="test_binary_value_is_read_as_the_text_that_postgres_prints")
 @pytest.mark.parametrize("case", [case for case in cases(COLUMNS) if case.since <= OLDEST], ids=lambda case: case.name)
 def test_oldest_server_with_binary_sends_values_that_are_read_alike(asked_of_oldest: SqlConnection, case: Case) -> None:
     if case.sql_type == "xml" and not _has_xml(asked_of_oldest):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.fix_producer import ProducerUnderTest, refusal_of
 
 TABLE = """
@@ -17,6 +19,7 @@ VALUES = (
 )
 
 
+@pytest.mark.variant(of="test_lake_equals_a_source_that_sends_binary_and_messages_are_no_tables")
 def test_copied_and_streamed_rows_replay_to_the_table(producer: ProducerUnderTest) -> None:
     """Until a column cannot come in binary any more, which no Relation tells: then table and column are named (I7)."""
     producer.settings["postgres"] = {"binary": True}

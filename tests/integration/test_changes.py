@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.fix_producer import ProducerUnderTest
 
 
@@ -86,6 +88,7 @@ def test_tables_without_a_key_or_columns_are_followed(producer: ProducerUnderTes
     assert len(producer.check_equal().rows("public", "bare")) == 1
 
 
+@pytest.mark.variant(of="test_rows_that_share_an_lsn_survive_restarts")
 def test_commit_that_begins_where_the_last_one_ended_is_not_taken_for_done(producer: ProducerUnderTest) -> None:
     """A transaction that began earlier commits right behind: its commit record begins at ``done`` (I4)."""
     producer.database.execute("CREATE TABLE t (id serial PRIMARY KEY, v text)")

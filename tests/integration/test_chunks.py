@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from psycopg import sql
 
 from tests.fix_postgres import Database, new_database
-from tests.in_soak import others_in_soak
+from tests.in_soak import others_in_variants
 from tests.integration.key_columns import TYPES_SQL, KeyedTable, drawn_table
 from tests.postgres_versions import MAJORS
 from walbridge.embedded.postgres import PostgresServer
@@ -28,11 +28,7 @@ NO_LIMIT = 10**9
 on_a_shared_database = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-IN_EACH_RUN = (MAJORS[0], MAJORS[-1])
-"""The others take part in ``make soak``."""
-
-
-@pytest.fixture(params=others_in_soak(MAJORS, IN_EACH_RUN))
+@pytest.fixture(params=others_in_variants(MAJORS, MAJORS[-1:]))
 def versioned(postgres_version: Callable[[int], PostgresServer], request: pytest.FixtureRequest) -> Iterator[Database]:
     with new_database(postgres_version(request.param)) as database:
         database.execute(TYPES_SQL)
@@ -71,6 +67,7 @@ def test_chunks_of_a_quiet_table_are_its_rows_each_once(
     assert all(len(chunk) == rows_max for chunk in chunks[:-1])
 
 
+@pytest.mark.variant(of="test_chunks_of_a_quiet_table_are_its_rows_each_once")
 @given(seed=st.integers(0, 2**32), bytes_max=st.sampled_from((1, 300, 2000)))
 @on_a_shared_database
 def test_chunks_that_end_by_their_bytes_are_its_rows_each_once(versioned: Database, seed: int, bytes_max: int) -> None:
@@ -83,6 +80,7 @@ def test_chunks_that_end_by_their_bytes_are_its_rows_each_once(versioned: Databa
     assert all(sum(map(len, chunk[:-1])) < bytes_max for chunk in chunks)
 
 
+@pytest.mark.variant(of="test_chunks_of_a_quiet_table_are_its_rows_each_once")
 @given(
     seed=st.integers(0, 2**32), rows=st.sampled_from((1, 7, 40)), counts=st.sampled_from(([1], [3, 6], [10, 20, 39]))
 )

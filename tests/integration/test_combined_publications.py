@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from tests.fix_postgres import Database, new_database
+from tests.in_soak import in_variants
 from tests.integration.publication_draws import GENERATED, SCHEMA, draw
 from tests.integration.published_rows import replayed, selected, sends_rows, sent
 from walbridge.embedded.postgres import PostgresServer
@@ -27,7 +28,7 @@ from walbridge.verify.source_connection import connected
 DRAWS = int(os.environ.get("DRAWS", "15"))
 
 
-@pytest.mark.parametrize("version", [15, 18])
+@pytest.mark.parametrize("version", [in_variants(15), 18])
 def test_stream_of_several_publications_makes_the_rows_that_are_copied_or_is_refused_by_both(
     postgres_version: Callable[[int], PostgresServer], version: int
 ) -> None:

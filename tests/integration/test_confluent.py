@@ -154,6 +154,7 @@ def test_registry_that_was_made_anew_stops_the_producer_before_it_writes(
     assert "is not the one that this pipeline began with" in framed.refusal()
 
 
+@pytest.mark.variant(of="test_table_that_cannot_be_compacted_is_refused_until_its_remedy_is_followed")
 def test_other_format_in_the_settings_copies_each_table_into_another_topic(
     framed: ProducerUnderTest, registry: SchemaRegistry, reader: Reader
 ) -> None:

@@ -71,6 +71,7 @@ def test_publication_changed_while_the_slot_is_made_begins_the_copy_again(produc
     assert sorted(relation.table.name for relation in producer.check_equal()) == ["a", "b"]
 
 
+@pytest.mark.variant(of="test_table_that_is_altered_and_emptied_while_it_is_copied_begins_again")
 def test_truncate_during_the_copy_waits_and_then_comes_with_the_stream(producer: ProducerUnderTest) -> None:
     """I8: the copy's published cut shows the table as of its LSN, still full."""
     execute = producer.database.execute

@@ -51,6 +51,7 @@ def told(topics: Topics) -> list[tuple[str, Any]]:
     ]
 
 
+@pytest.mark.variant(of="test_each_message_is_published_once_and_counted_whatever_is_killed")
 def test_message_of_a_transaction_takes_its_ordinal_in_it(talking: ProducerUnderTest) -> None:
     """A published message is one event of its transaction; one of another prefix is none."""
     talking.settings["postgres"]["message_prefixes"] = ["app"]
@@ -135,6 +136,7 @@ def test_each_message_is_published_once_and_counted_whatever_is_killed(talking: 
     assert progress.last_message_lsn is not None
 
 
+@pytest.mark.variant(of="test_half_published_transaction_that_reads_otherwise_is_refused")
 def test_message_filter_may_not_change_while_a_transaction_is_half_published(talking: ProducerUnderTest) -> None:
     """I4: its messages are counted and hashed with its rows; a message before it is not published twice."""
     talking.settings["producer"] = {"batch_rows_max": 10}
@@ -163,6 +165,7 @@ def test_message_filter_may_not_change_while_a_transaction_is_half_published(tal
     )
 
 
+@pytest.mark.variant(of="test_each_message_is_published_once_and_counted_whatever_is_killed")
 def test_message_of_a_prepared_transaction_comes_with_its_commit(talking: ProducerUnderTest) -> None:
     """Behind what was said at once before that commit; one of a transaction that is rolled back never."""
     talking.settings["postgres"]["two_phase"] = True

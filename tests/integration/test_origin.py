@@ -11,6 +11,7 @@ import pytest
 
 from tests.fix_postgres import Database, new_database
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_variants
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.pgoutput.decoder import decode_message, decode_tuple
 from walbridge.producer.pgoutput.messages import Insert
@@ -77,6 +78,7 @@ def test_name_and_place_of_a_replicated_transaction_are_in_its_source(producer: 
     producer.check_equal()
 
 
+@pytest.mark.variant(of="test_name_and_place_of_a_replicated_transaction_are_in_its_source")
 def test_clock_of_an_origin_may_say_anything(producer: ProducerUnderTest) -> None:
     """I7: who replicates sets the commit time, also to what no date of Avro's readers can be."""
     producer.database.execute(TABLE)
@@ -109,7 +111,7 @@ def test_producer_that_asks_for_no_origin_leaves_out_what_was_replicated(produce
     assert [(event.after or {})["id"] for event in events] == [3]
 
 
-@pytest.mark.parametrize("major", [16, pytest.param(17, marks=pytest.mark.soak), 18])
+@pytest.mark.parametrize("major", [in_variants(16), pytest.param(17, marks=pytest.mark.soak), 18])
 def test_replicated_prepare_that_is_committed_by_hand_is_left_out_and_ends_no_session(
     producer_on: Callable[[int], ProducerUnderTest], major: int
 ) -> None:

@@ -145,6 +145,7 @@ def test_partitioned_table_is_one_table_through_its_root(producer: ProducerUnder
     assert producer.check_equal().rows("public", "p") == []
 
 
+@pytest.mark.variant(of="test_partitioned_table_is_one_table_through_its_root")
 def test_partitions_published_as_themselves_are_tables_of_their_own(producer: ProducerUnderTest) -> None:
     execute = producer.database.execute
     execute("CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)")
@@ -158,6 +159,7 @@ def test_partitions_published_as_themselves_are_tables_of_their_own(producer: Pr
     assert sorted(r.table.name for r in replayed) == ["p1", "p2"]
 
 
+@pytest.mark.variant(of="test_partitioned_table_is_one_table_through_its_root")
 def test_inheritance_children_are_copied_once(producer: ProducerUnderTest) -> None:
     execute = producer.database.execute
     execute("CREATE TABLE parent (id int PRIMARY KEY); CREATE TABLE child (PRIMARY KEY (id)) INHERITS (parent)")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fix_postgres import Database, new_database
+from tests.in_soak import in_variants
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.guards.unfit import replica_identity
 from walbridge.producer.guards.unfit.publication_faults import sends_by_order
@@ -127,7 +128,7 @@ KEPT = (
 
 
 @pytest.mark.parametrize("members", ["FOR ALL TABLES", "FOR TABLE t, p"])
-@pytest.mark.parametrize("major", [13, 15, 18])
+@pytest.mark.parametrize("major", [in_variants(13), in_variants(15), 18])
 def test_membership_tells_of_a_table_that_was_a_partition_of_a_published_root_for_a_while(
     postgres_version: Callable[[int], PostgresServer], major: int, members: str
 ) -> None:

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from tests.fix_postgres import new_database
+from tests.in_soak import in_variants
 from tests.postgres_versions import MAJORS
 from tests.producer.pgoutput.record import TABLES, record, scenarios_of
 from tests.producer.pgoutput.transcripts import FOLDER, described, load, masked
@@ -26,7 +27,11 @@ def connection(
 
 @pytest.mark.parametrize(
     ("connection", "name"),
-    [(major, name) for major in MAJORS for name in scenarios_of(major)],
+    [
+        (major, name) if name == "plain" or major == MAJORS[-1] else in_variants(major, name)
+        for major in MAJORS
+        for name in scenarios_of(major)
+    ],
     indirect=["connection"],
 )
 def test_server_sends_what_was_recorded_of_its_version(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.fix_producer import ProducerUnderTest
 
 
@@ -82,6 +84,7 @@ def test_delete_of_one_of_equal_rows_before_a_key_was_added_takes_one(producer: 
     producer.check_equal()
 
 
+@pytest.mark.variant(of="test_delete_of_one_of_equal_rows_before_a_key_was_added_takes_one")
 def test_rows_that_were_equal_while_a_key_was_away_are_told_apart(producer: ProducerUnderTest) -> None:
     """I8. Under FULL the stream tells no key, and that of the catalogue is there again when the changes are read."""
     execute = producer.database.execute
@@ -100,6 +103,7 @@ def test_rows_that_were_equal_while_a_key_was_away_are_told_apart(producer: Prod
     assert "the primary key of table public.t was dropped and made again" in running.log
 
 
+@pytest.mark.variant(of="test_identity_that_changes_while_running_is_followed")
 def test_table_dropped_before_its_changes_were_read_keeps_the_key_it_had(producer: ProducerUnderTest) -> None:
     """I3, I7: several partitions have no order without a key, which nobody can give back to a table that is gone."""
     producer.settings["topics"] = {"partitions": 2}

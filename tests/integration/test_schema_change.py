@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.fix_producer import ProducerUnderTest
 from walbridge.schemas.position import Position
 
@@ -78,6 +80,7 @@ def test_shapes_that_follow_each_other_in_one_transaction_keep_all_rows(producer
     assert {b.schema_id: b.position for b in changes.barriers if b.kind == "shape"} == first_of
 
 
+@pytest.mark.variant(of="test_columns_added_and_dropped_between_changes_are_followed")
 def test_repeated_announcement_is_no_new_shape(producer: ProducerUnderTest) -> None:
     execute = producer.database.execute
     execute("CREATE TYPE mood AS ENUM ('a', 'b'); CREATE DOMAIN small AS numeric(4, 2) CHECK (value < 9)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
 from walbridge.schemas.pg_types import BUILTIN_NAMES, column_type
@@ -41,6 +43,7 @@ def test_unchanged_toast_survives_updates_of_other_columns(producer: ProducerUnd
     assert all((event.after or {})[name] is None for event in events for name in event.unchanged)
 
 
+@pytest.mark.variant(of="test_unchanged_toast_survives_updates_of_other_columns")
 def test_toasted_key_is_known_in_every_event(producer: ProducerUnderTest) -> None:
     execute = producer.database.execute
     key = "(SELECT string_agg(md5((i + %d)::text), '') FROM generate_series(1, 70) i)"  # 2.2 kB fit an index
@@ -57,6 +60,7 @@ def test_toasted_key_is_known_in_every_event(producer: ProducerUnderTest) -> Non
     producer.check_equal()
 
 
+@pytest.mark.variant(of="test_unchanged_toast_survives_updates_of_other_columns")
 def test_full_identity_leaves_nothing_unknown(producer: ProducerUnderTest) -> None:
     execute = producer.database.execute
     execute("CREATE TABLE t (id int PRIMARY KEY, n int, big text); ALTER TABLE t REPLICA IDENTITY FULL")

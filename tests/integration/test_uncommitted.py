@@ -162,6 +162,7 @@ def _rows(cuts: list[Cut]) -> int:
     return sum(table.row_count for cut in cuts if cut.commit_lsn is not None for table in cut.tables)
 
 
+@pytest.mark.variant(of="test_options_change_no_event")
 def test_table_altered_in_a_prepared_transaction_has_its_new_shape_if_that_is_committed(
     make_producer: Callable[[str], ProducerUnderTest],
 ) -> None:

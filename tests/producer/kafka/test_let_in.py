@@ -54,6 +54,7 @@ def settings(broker: KafkaBroker, properties: dict[str, str]) -> Settings:
     return Settings.model_validate({"name": "p", "kafka": kafka})
 
 
+@pytest.mark.variant(of="test_who_is_not_trusted_or_not_let_in_is_named_with_the_setting_that_mends_it")
 def test_wrong_password_is_told_as_such_and_not_as_a_broker_that_is_away(strict: KafkaBroker) -> None:
     admin = TopicAdmin(settings(strict, client("reader", "hunter2")))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.fix_postgres import Database, new_database
-from tests.in_soak import in_soak
+from tests.in_soak import in_soak, in_variants
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.postgres.storage.used_types import used_types
 
@@ -28,7 +28,7 @@ HIDDEN = {"not null since": "ALTER TABLE t ADD c e; ALTER TABLE t ALTER c SET NO
 
 
 @pytest.mark.parametrize("act", [*ADDED, *AGAIN, *HIDDEN])
-@pytest.mark.parametrize("major", [in_soak(12), 14, 18])
+@pytest.mark.parametrize("major", [in_soak(12), in_variants(14), 18])
 def test_column_that_was_added_with_its_type_is_told_from_one_that_got_it_again(
     postgres_version: Callable[[int], PostgresServer], major: int, act: str
 ) -> None:
