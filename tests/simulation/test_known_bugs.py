@@ -38,12 +38,14 @@ def _many(writer: Writer) -> None:
         writer.insert(OTHER, n, "many")
 
 
+@pytest.mark.variant(of="test_every_fault_and_many_restarts_leave_each_event_in_kafka_once")
 @pytest.mark.parametrize("fault", ["crash", in_soak("disconnect"), in_soak("Postgres crash")])
 def test_rows_of_one_copy_share_an_lsn_and_survive_a_restart_between_them(fault: str) -> None:
     """I4. debezium/dbz#1554: the first row of an LSN was taken for all of them."""
     assert refused(with_fault_at_every_step(case_of(_copy_in, _copy_in), fault)) == []
 
 
+@pytest.mark.variant(of="test_every_fault_and_many_restarts_leave_each_event_in_kafka_once")
 def test_end_of_a_commit_is_the_first_row_of_the_next_transaction_and_neither_is_lost() -> None:
     """I4. debezium/dbz#76 (DBZ-9149): the stored commit LSN matched the next transaction's first row."""
     case = case_of(_one, _one, _one, rows_max=1)
@@ -58,12 +60,14 @@ def test_begin_that_shares_the_last_commits_lsn_is_not_dropped() -> None:
     assert refused(with_fault_at_every_step(case, "Postgres crash", "disconnect")) == []
 
 
+@pytest.mark.variant(of="test_every_fault_and_many_restarts_leave_each_event_in_kafka_once")
 def test_key_change_over_a_batch_edge_is_whole_after_a_restart() -> None:
     """I3, I4. debezium/dbz#2549: progress moved with the first of the records that one update becomes."""
     assert refused(with_fault_at_every_step(case_of(_moves, rows_max=1), "crash")) == []
     assert refused(with_fault_at_every_step(case_of(_moves, _one, rows_max=2, partitions=3), "disconnect")) == []
 
 
+@pytest.mark.variant(of="test_every_fault_and_many_restarts_leave_each_event_in_kafka_once")
 def test_last_delivery_callback_does_not_speak_for_other_partitions() -> None:
     """I1. yugabyte/yugabyte-db#33126: callbacks of partitions are unordered, and the last one won."""
     case = case_of(_many, _many, rows_max=50, partitions=3)
@@ -71,6 +75,7 @@ def test_last_delivery_callback_does_not_speak_for_other_partitions() -> None:
     assert refused(with_fault_at_every_step(case, "delivery failure")) == []
 
 
+@pytest.mark.variant(of="test_every_fault_and_many_restarts_leave_each_event_in_kafka_once")
 def test_record_that_the_client_acknowledged_in_place_of_the_broker_is_sent_again() -> None:
     """I1. confluentinc/confluent-kafka-go#921: the first batch was refused, and the second spoke for it."""
     case = case_of(_many, _one, _many, rows_max=50, partitions=3)
@@ -78,6 +83,7 @@ def test_record_that_the_client_acknowledged_in_place_of_the_broker_is_sent_agai
     assert refused(with_fault_at_every_step(case, LOST_BATCH)) == []
 
 
+@pytest.mark.variant(of="test_every_fault_and_many_restarts_leave_each_event_in_kafka_once")
 @pytest.mark.parametrize(
     "outcome",
     ["commit lost", *map(in_soak, ("commit refused", "commit on its way", "commit done, answer lost"))],
@@ -87,11 +93,13 @@ def test_lsn_of_a_batch_whose_commit_failed_is_not_kept(outcome: str) -> None:
     assert refused(with_fault_at_every_step(case_of(_one, _many, _one), outcome, "crash")) == []
 
 
+@pytest.mark.variant(of="test_every_fault_and_many_restarts_leave_each_event_in_kafka_once")
 def test_nothing_is_acknowledged_while_rows_are_on_their_way() -> None:
     """I1. airbytehq/airbyte#15214: WAL was acknowledged before the destination had it."""
     assert refused(with_fault_at_every_step(case_of(_many, _one, rows_max=50), "crash", "Postgres crash")) == []
 
 
+@pytest.mark.variant(of="test_every_fault_and_many_restarts_leave_each_event_in_kafka_once")
 def test_transaction_begun_before_anothers_commit_is_placed_by_its_own_commit() -> None:
     """I4. airbytehq/airbyte#35963: an event's own LSN was compared where its commit's was meant."""
     early, late = Writer(700, CONSISTENT_POINT), Writer(701, CONSISTENT_POINT + 16)
@@ -105,6 +113,7 @@ def test_transaction_begun_before_anothers_commit_is_placed_by_its_own_commit() 
     assert refused(with_fault_at_every_step(case, "Postgres crash")) == []
 
 
+@pytest.mark.variant(of="test_every_fault_and_many_restarts_leave_each_event_in_kafka_once")
 def test_lsn_that_moves_during_a_slow_commit_is_not_the_one_confirmed() -> None:
     """I1. apache/flink-cdc#2538, apache/seatunnel#11847, #11864: the position of *now* was flushed."""
     case = case_of(_one, _many, _one, _many)
@@ -112,6 +121,7 @@ def test_lsn_that_moves_during_a_slow_commit_is_not_the_one_confirmed() -> None:
     assert refused(with_fault_at_every_step(case, "commit slow", "crash")) == []
 
 
+@pytest.mark.variant(of="test_every_fault_and_many_restarts_leave_each_event_in_kafka_once")
 def test_idle_server_that_is_written_to_again_loses_nothing() -> None:
     """I1. airbytehq/airbyte#49803, #55846: an LSN that was asked for at another moment was acknowledged."""
     case = case_of(nothing, _one, nothing, _one, gap=256)

@@ -37,6 +37,7 @@ def test_left_out_changes_take_no_place_in_any_replay(fault: str) -> None:
     assert refused(with_fault_at_every_step(case, fault, seeds=2)) == []
 
 
+@pytest.mark.variant(of="test_left_out_changes_take_no_place_in_any_replay")
 def test_left_out_changes_take_no_place_in_streamed_and_prepared_transactions() -> None:
     case = without_copy(case_of(_mixed, _emptied, _mixed), OTHER)
     case = replace(case, settings=settings_of(2, 1, 10, two_phase=True), stream_share=0.8)

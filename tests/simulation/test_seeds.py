@@ -15,11 +15,13 @@ import pytest
 from tests.simulation.run import FAULTS, HIDDEN, Outcome, run_seed
 
 SEED_COUNT = 300
+"""Of ``make variants``."""
 SOAK_SEED_COUNT = 100_200
 """Of ``make soak``."""
 CHUNK = 300
 """What is left for one process at the end of a run keeps the others waiting."""
 SHORT = 300
+"""Of ``make test``."""
 QUICK = 30
 """Of ``make check``."""
 
@@ -54,7 +56,7 @@ def test_every_fault_and_many_restarts_leave_each_event_in_kafka_once() -> None:
 
 
 _CHUNKS = [
-    pytest.param(first, marks=[pytest.mark.soak] if first >= SHORT + SEED_COUNT else [])
+    pytest.param(first, marks=pytest.mark.soak if first >= SHORT + SEED_COUNT else pytest.mark.variant)
     for first in range(SHORT, SHORT + SOAK_SEED_COUNT, CHUNK)
 ]
 

@@ -27,6 +27,7 @@ def test_keepalive_before_a_split_transaction_comes_again_ends_no_cut() -> None:
     assert refused(with_fault_at_every_step(case, "disconnect", seeds=4)) == []
 
 
+@pytest.mark.variant(of="test_keepalive_before_a_split_transaction_comes_again_ends_no_cut")
 def test_empty_transaction_before_a_split_one_comes_again_ends_no_cut() -> None:
     """I8, I4. Postgres 12 to 14 send transactions without published changes too."""
     case = case_of(nothing, nothing, _large, nothing, _large)
@@ -46,6 +47,7 @@ def _leave_the_other(run: Run) -> None:
     log.append(before.key, encode_progress(before), None, COMMITTED)
 
 
+@pytest.mark.variant(of="test_keepalive_before_a_split_transaction_comes_again_ends_no_cut")
 def test_transaction_of_a_table_that_was_left_before_a_split_one_comes_again() -> None:
     """I4, I7: nothing of it is published, so no batch ends with it; it is no reason to stop when it comes again."""
     case = case_of(_of_the_table_that_was_left, _large, _of_the_table_that_was_left, _large)
