@@ -271,6 +271,7 @@ def test_mistake_is_noticed(noticed: Noticed) -> None:
     noticed.check()
 
 
+@pytest.mark.variant(of="test_mistake_is_noticed")
 def test_large_value_of_a_small_table_that_the_driver_would_drop_is_noticed(spark: SparkSession) -> None:
     mutant = Mutant(PlannedRecords._fetched_of, 'not pc.any(mine["is_left_out"], min_count=0).as_py()', "True")
 

@@ -51,6 +51,7 @@ def end(writer: ContractWriter, of: RelationRecord, lsn: int, *last: dict[str, A
     writer.send([*copied(of, lsn, *last), marker], barriers=[barrier], end_lsn=lsn)
 
 
+@pytest.mark.variant(of="test_a_table_is_fed_and_published_with_all_others_while_a_copy_of_it_is_written")
 @pytest.mark.usefixtures("by_spark")
 def test_a_table_is_copied_while_the_others_are_published(
     spark: SparkSession, writer: ContractWriter, history: RelationRecord, items: RelationRecord, run: Run, lake: Path
@@ -111,6 +112,7 @@ def test_a_table_that_is_copied_again_is_fed_until_its_copy_takes_its_place(
     assert rows(lake, "items") == [(1, "really one", 11), (9, "nine", 9)]
 
 
+@pytest.mark.variant(of="test_a_table_is_fed_and_published_with_all_others_while_a_copy_of_it_is_written")
 def test_a_table_without_a_key_is_not_current_until_its_copy_takes_its_place(
     writer: ContractWriter, bag: RelationRecord, run: Run, lake: Path
 ) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from tests.contract_events import copied, copy_begin, copy_end
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
+from tests.in_soak import in_variants
 from tests.spark_consumer.accounts import newest, rows
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
@@ -105,6 +106,7 @@ def changes(history: RelationRecord, items: RelationRecord) -> list[Event]:
     ]
 
 
+@pytest.mark.variant(of="test_a_table_is_fed_and_published_with_all_others_while_a_copy_of_it_is_written")
 def test_other_tables_are_published_while_a_copy_is_written(
     spark: SparkSession,
     kafka: KafkaBroker,
@@ -133,7 +135,7 @@ def test_other_tables_are_published_while_a_copy_is_written(
     assert rows(lake, "items") == [(n, f"b{n}") for n in range(30) if n != 4]
 
 
-@pytest.mark.parametrize("applier", ["local", "spark"])
+@pytest.mark.parametrize("applier", ["local", in_variants("spark")])
 def test_a_table_is_fed_and_published_with_all_others_while_a_copy_of_it_is_written(
     spark: SparkSession,
     kafka: KafkaBroker,

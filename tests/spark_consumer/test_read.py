@@ -13,6 +13,7 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
+from tests.in_soak import in_variants
 from walbridge import lake as lake_reader
 from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
@@ -168,6 +169,7 @@ def test_table_in_trouble_is_refused_with_its_reason_and_its_remedy(
         assert asked(lake, states=("current", "quarantined"))["public.b"] == ("b", "1")
 
 
+@pytest.mark.variant(of="test_all_tables_are_read_at_the_newest_cut_up_to_an_lsn")
 @pytest.mark.usefixtures("manifest")
 def test_all_tables_are_read_at_the_newest_published_cut(spark: SparkSession, lake: Path) -> None:
     write_deltalake(str(lake / "public" / "a"), pa.table({"n": [99]}), mode="append")
@@ -179,7 +181,7 @@ def test_all_tables_are_read_at_the_newest_published_cut(spark: SparkSession, la
 
 
 @pytest.mark.usefixtures("manifest")
-@pytest.mark.parametrize("lsn", [200, 299, "0/C8"])
+@pytest.mark.parametrize("lsn", [in_variants(200), in_variants(299), "0/C8"])
 def test_all_tables_are_read_at_the_newest_cut_up_to_an_lsn(spark: SparkSession, lake: Path, lsn: int | str) -> None:
     """I8: one LSN for all tables."""
     counts = {name: frame.count() for name, frame in tables_at(spark, str(lake), lsn).items()}

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.faults.kill_points import JOB, JOB_NEW_TABLE
+from tests.in_soak import in_soak, in_variants
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
@@ -22,14 +23,12 @@ from walbridge.spark_consumer.read import published
 
 LIKE_AN_EARLIER_ONE = {"job:plan-open", "apply:table-reshaped", "job:table-applied", "job:before-publish"}
 """Overtaken here a job has less left to do than at the point before, and stops at the same append."""
-POINTS = [
-    pytest.param(each, marks=pytest.mark.soak) if each in LIKE_AN_EARLIER_ONE else each
-    for each in JOB
-    if each not in JOB_NEW_TABLE
-]
+IN_EACH_RUN = "apply:segment-applied"
+POINTS = [each for each in JOB if each not in JOB_NEW_TABLE and each != IN_EACH_RUN]
+OTHERS = [in_soak(each) if each in LIKE_AN_EARLIER_ONE else in_variants(each) for each in POINTS]
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", [IN_EACH_RUN, *OTHERS])
 def test_job_that_was_overtaken_at_any_step_stops_and_harms_nothing(
     spark: SparkSession,
     kafka: KafkaBroker,

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import Event
-from tests.in_soak import in_soak
+from tests.in_soak import in_soak, in_variants
 from tests.spark_consumer.apply.test_key_bounds import ENDS as KEY_ENDS
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import changed, column, copied, head_rows, relation
@@ -122,6 +122,7 @@ def test_rows_are_updated_deleted_and_added_by_newer_events(lake: Path, appliers
     assert engines(lake, head) == [appliers.setting]
 
 
+@pytest.mark.parametrize("appliers", ["local", in_variants("spark"), in_soak("spark, by a folder")], indirect=True)
 def test_every_kind_of_key_finds_its_row(lake: Path, appliers: Appliers, spark: SparkSession) -> None:
     """Infinity is null in the lake, both zeros are keys, NaN is one, and names and texts have any signs."""
     keys: list[dict[str, Any]] = [
@@ -164,7 +165,8 @@ def infinite_event(op: str, ordinal: int, lsn: int, text: str, row: dict[str, An
     return Event(KEYS, op, lsn, ordinal, after=row, exceptional={"on": text})
 
 
-@pytest.mark.parametrize("appliers", ["spark", "spark, by a folder"], indirect=True)
+@pytest.mark.variant(of="test_values_of_every_type_reach_the_lake_by_spark")
+@pytest.mark.parametrize("appliers", ["spark", in_variants("spark, by a folder")], indirect=True)
 def test_every_type_comes_out_of_either_engine_as_it_went_in(lake: Path, appliers: Appliers) -> None:
     found = []
     for engine in (Appliers(), appliers):
@@ -177,6 +179,7 @@ def test_every_type_comes_out_of_either_engine_as_it_went_in(lake: Path, applier
     assert found[0][0][1] == datetime(1, 1, 1, 0, 0, 0, 1)
 
 
+@pytest.mark.variant(of="test_row_is_found_whatever_its_file_says_of_it")
 def test_spark_finds_the_smallest_and_largest_keys_that_it_is_told(lake: Path, spark: SparkSession) -> None:
     """I5: among texts and numbers that are nearly alike; each key column is told by itself."""
     table = relation([*[column(name, name, is_key=True) for name in KEY_ENDS], column("n", "int4")])
@@ -190,6 +193,7 @@ def test_spark_finds_the_smallest_and_largest_keys_that_it_is_told(lake: Path, s
     assert len(rows(lake, head)) == 13
 
 
+@pytest.mark.variant(of="test_rows_are_updated_deleted_and_added_by_newer_events")
 def test_engines_take_turns_on_one_table_of_which_every_version_stays_what_it_was(
     lake: Path, spark: SparkSession
 ) -> None:
@@ -254,6 +258,7 @@ def strange(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return moments
 
 
+@pytest.mark.variant(of="test_commit_of_another_program_between_those_of_a_copy_is_undone")
 def test_commit_of_another_program_between_is_undone(lake: Path, spark: SparkSession, strange: list[str]) -> None:
     """I5: Spark merges over it, and only the version tells."""
     base = three(lake)
@@ -265,6 +270,7 @@ def test_commit_of_another_program_between_is_undone(lake: Path, spark: SparkSes
     assert strange == []
 
 
+@pytest.mark.variant(of="test_table_that_does_not_hold_what_the_source_changed_is_stale_also_after_a_death")
 def test_row_that_the_lake_lacks_is_told_and_not_made_up(lake: Path, spark: SparkSession) -> None:
     """I7: also after a kill before it could be said, from what Spark's commit says of itself."""
     base = three(lake)
@@ -275,6 +281,7 @@ def test_row_that_the_lake_lacks_is_told_and_not_made_up(lake: Path, spark: Spar
             changed(None, lake, base, *changes, appliers=Appliers(name, spark))
 
 
+@pytest.mark.variant(of="test_a_merge_of_many_rows_is_sparks_too_where_the_table_is_large_enough_for_them")
 def test_a_small_table_is_delta_rs_and_a_large_one_sparks(
     lake: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

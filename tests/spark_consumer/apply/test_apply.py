@@ -12,12 +12,13 @@ from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
 from tests.contract_writer import Event
+from tests.in_soak import in_variants
 from tests.spark_consumer.events import Log, applied, changed, column, copied, head_rows, relation, table_plan, values
 from walbridge.schemas.errors import COPY_TABLE, OperatorError
 from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.table import LakeTable
 
-FORMATS = pytest.mark.parametrize("is_json", [False, True], ids=["avro", "json"])
+FORMATS = pytest.mark.parametrize("is_json", [False, in_variants(True)], ids=["avro", "json"])
 LSN = 0x1100
 ITEMS = relation([column("id", "int4", is_key=True), column("body"), column("tags", "_int4"), column("n", "int4")])
 

@@ -38,6 +38,7 @@ __all__ = [
 pytestmark = pytest.mark.usefixtures("by_spark")
 
 
+@pytest.mark.variant(of="test_update_of_unchanged_toast_keeps_the_stored_value")
 def test_text_of_an_unchanged_array_stays_with_it(spark: SparkSession, lake: Path) -> None:
     head = copied(None, lake, ITEMS)
     insert = Event(ITEMS, "c", LSN, 0, after={"id": 1}, exceptional={"tags": "{{1}}"})
@@ -49,6 +50,7 @@ def test_text_of_an_unchanged_array_stays_with_it(spark: SparkSession, lake: Pat
     assert list(lake_rows(head_rows(lake, head))) == [{"id": 1, "body": None, "tags": Text("{{1}}"), "n": 2}]
 
 
+@pytest.mark.variant(of="test_change_that_names_no_row_stops")
 def test_moved_row_that_is_missing_stops(spark: SparkSession, lake: Path) -> None:
     head = copied(None, lake, ITEMS)
     gone = Event(ITEMS, "d", LSN, 0, before={"id": 1}, before_image="key")

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from tests.contract_writer import Event
 from tests.faults import kill_points
-from tests.in_soak import in_soak
+from tests.in_soak import in_soak, others_in_variants
 from tests.spark_consumer.apply.test_appliers import ENDLESS, ENDS, ITEMS, KEYS, LSN, TYPES, event, infinite_event
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import Log, applied, changed, column, head_rows, relation, table_plan, values
@@ -97,6 +97,7 @@ def test_executors_of_a_cluster_write_what_is_large_of_one_plan(spark: SparkSess
     assert not Appliers("local", spark, on_cluster=True).writes_by_executors(Volume(whole_plan, 200 * whole_plan))
 
 
+@pytest.mark.variant(of="test_values_of_every_type_reach_the_lake_by_spark")
 def test_every_type_comes_out_as_delta_rs_writes_it(spark: SparkSession, lake: Path) -> None:
     """Copied, inserted, and with values that the lake has as text alone."""
     found = []
@@ -147,7 +148,7 @@ def test_copy_takes_the_place_of_what_was_there(spark: SparkSession, lake: Path,
     assert writers(lake, head)[-2:] == ["local", "spark"]
 
 
-@pytest.mark.parametrize("point", kill_points.BY_EXECUTORS)
+@pytest.mark.parametrize("point", others_in_variants(kill_points.BY_EXECUTORS, kill_points.BY_EXECUTORS[:1]))
 @pytest.mark.parametrize("then", [in_soak("local"), "spark"])
 def test_copy_that_was_killed_between_two_commits_is_whole_and_once(
     spark: SparkSession, lake: Path, executors: Appliers, crash_at: Counter[str], point: str, then: str
@@ -164,6 +165,7 @@ def test_copy_that_was_killed_between_two_commits_is_whole_and_once(
     assert bodies(lake, heads[0]) == [(1, "b"), (2, "b"), (3, "b")]
 
 
+@pytest.mark.variant(of="test_killed_behind_sparks_commit_it_is_not_made_again")
 def test_base_that_holds_rows_of_executors_already_is_refused(
     spark: SparkSession, lake: Path, executors: Appliers
 ) -> None:
@@ -176,6 +178,7 @@ def test_base_that_holds_rows_of_executors_already_is_refused(
         changed(spark, lake, head, *new, appliers=executors)
 
 
+@pytest.mark.variant(of="test_copy_takes_the_place_of_what_was_there")
 def test_large_segment_that_empties_a_table_and_comes_to_no_rows_is_done_once(
     spark: SparkSession, lake: Path, executors: Appliers
 ) -> None:
@@ -209,6 +212,7 @@ def rivals(monkeypatch: pytest.MonkeyPatch) -> list[Commit]:
     return left
 
 
+@pytest.mark.variant(of="test_commit_of_another_program_between_those_of_a_copy_is_undone")
 def test_commit_of_another_program_before_it_is_undone(
     spark: SparkSession, lake: Path, executors: Appliers, rivals: list[Commit]
 ) -> None:
@@ -239,6 +243,7 @@ def test_commit_of_another_program_between_those_of_a_copy_is_undone(
     assert rivals == []
 
 
+@pytest.mark.variant(of="test_job_that_was_overtaken_at_any_step_stops_and_harms_nothing")
 def test_rows_that_another_job_adds_for_the_same_plan_are_there_once(
     spark: SparkSession, lake: Path, executors: Appliers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,6 +263,7 @@ def test_rows_that_another_job_adds_for_the_same_plan_are_there_once(
     assert heads[0] == heads[1]
 
 
+@pytest.mark.variant(of="test_change_that_names_no_row_stops")
 def test_other_operation_among_rows_without_a_key_is_told_before_a_row_is_written(
     spark: SparkSession, lake: Path, executors: Appliers
 ) -> None:

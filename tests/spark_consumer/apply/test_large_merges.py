@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.in_soak import in_variants
 from tests.spark_consumer.apply.segment_changes import row_schema
 from tests.spark_consumer.apply.test_appliers import ITEMS, LSN, engines, event, three
 from tests.spark_consumer.events import changed, copied
@@ -26,7 +27,8 @@ from walbridge.spark_consumer.plan.ended_copies import ASIDE
 
 
 @pytest.mark.parametrize(
-    ("setting", "bytes_a_change", "is_sparks"), [("spark", 2**40, True), ("auto", 1, True), ("auto", 2**40, False)]
+    ("setting", "bytes_a_change", "is_sparks"),
+    [in_variants("spark", 2**40, True), ("auto", 1, True), ("auto", 2**40, False)],
 )
 def test_a_merge_of_many_rows_is_sparks_too_where_the_table_is_large_enough_for_them(
     lake: Path,

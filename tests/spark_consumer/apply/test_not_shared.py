@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from tests.in_soak import in_soak
+from tests.in_soak import in_soak, in_variants
 from tests.spark_consumer.apply import test_frame_writer as frames
 from tests.spark_consumer.apply.test_appliers import ITEMS, engines, event, rows
 from tests.spark_consumer.crash import Crash
@@ -71,7 +71,7 @@ NEW = [event("c", at, id=100 + at, body="new", n=at) for at in range(2)]
 UPDATED = [event("u", 0, id=1, body="x", n=7)]
 CASES = pytest.mark.parametrize(
     ("changes", "ending"),
-    [(NEW, ".parquet"), in_soak(UPDATED, ".parquet"), (UPDATED, ".bin")],
+    [in_variants(NEW, ".parquet"), in_soak(UPDATED, ".parquet"), (UPDATED, ".bin")],
     ids=["a file of new rows", "a file of a merge", "a file of deletion vectors"],
 )
 
@@ -103,6 +103,7 @@ def test_driver_writes_what_executors_wrote_to_another_disk(
     assert applied_by(spark, lake, base, changes, auto) == head
 
 
+@pytest.mark.variant(of="test_driver_writes_what_executors_wrote_to_another_disk")
 @CASES
 def test_job_whose_settings_ask_for_executors_stops_with_the_table_as_it_was(
     spark: SparkSession, lake: Path, lose: Lose, changes: list[Any], ending: str
@@ -122,6 +123,7 @@ def test_job_whose_settings_ask_for_executors_stops_with_the_table_as_it_was(
     assert rows(lake, head) == expected(changes)
 
 
+@pytest.mark.variant(of="test_driver_writes_what_executors_wrote_to_another_disk")
 @pytest.mark.parametrize("then", [in_soak("local"), "spark"])
 def test_start_after_a_kill_takes_no_lost_file_for_work_that_is_done(
     spark: SparkSession, lake: Path, crash_at: Counter[str], then: str
@@ -139,6 +141,7 @@ def test_start_after_a_kill_takes_no_lost_file_for_work_that_is_done(
     assert heads[0] == heads[1]
 
 
+@pytest.mark.variant(of="test_driver_writes_what_executors_wrote_to_another_disk")
 def test_copy_of_which_files_are_lost_is_begun_again(spark: SparkSession, lake: Path, lose: Lose) -> None:
     """I8: no published version is there to go back to."""
     lose(".parquet")
@@ -150,6 +153,7 @@ def test_copy_of_which_files_are_lost_is_begun_again(spark: SparkSession, lake: 
     assert heads[0] == heads[1]
 
 
+@pytest.mark.variant(of="test_driver_writes_what_executors_wrote_to_another_disk")
 def test_checkpoint_that_an_executor_wrote_elsewhere_is_not_missed(spark: SparkSession, lake: Path, lose: Lose) -> None:
     """Delta has executors write it, and the driver names it: nobody opens a table without the one that is named."""
     head = forty(lake)

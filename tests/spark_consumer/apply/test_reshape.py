@@ -142,6 +142,7 @@ def test_value_of_older_rows_that_the_column_cannot_hold_is_kept_as_text(tmp_pat
     ]
 
 
+@pytest.mark.variant(of="test_column_dropped_renamed_and_widened_keeps_old_values")
 def test_executors_reshape_a_table_as_the_driver_does(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

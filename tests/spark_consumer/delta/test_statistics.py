@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
+from tests.in_soak import others_in_variants
 from walbridge.schemas.topics import LAKE_STRUCT
 from walbridge.spark_consumer.delta.by_spark.commit import append_by_spark
 from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
@@ -50,7 +51,7 @@ def bounded(table: LakeTable) -> set[str]:
     return {name.removeprefix("min.") for name in named}
 
 
-@pytest.mark.parametrize("type_name", NUMBERS)
+@pytest.mark.parametrize("type_name", others_in_variants(NUMBERS, ["decimal(38,38)", "float"]))
 def test_engines_find_numbers_whose_bounds_the_log_could_not_hold(
     lake: Path, spark: SparkSession, type_name: str
 ) -> None:
@@ -114,6 +115,7 @@ def test_column_that_gets_another_type_has_no_bounds_of_it(lake: Path) -> None:
     assert [commit.step for commit in table.commits(5)] == [SHAPE, SAID.step, SHAPE, SHAPE, SAID.step]
 
 
+@pytest.mark.variant(of="test_engines_find_numbers_whose_bounds_the_log_could_not_hold")
 def test_spark_writes_to_a_table_that_leaves_bounds_out(lake: Path, spark: SparkSession) -> None:
     table = table_of(lake / "t", ID, FLOAT, rows=[{"id": 1, FLOAT.name: 1.5}])
 

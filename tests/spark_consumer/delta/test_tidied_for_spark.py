@@ -80,6 +80,7 @@ class Marked:
         assert [row.n for row in self.spark.table(f"delta.`{self.folder}`").orderBy("n").collect()] == sorted(self.rows)
 
 
+@pytest.mark.variant(of="test_file_of_which_much_is_marked_is_written_anew_and_every_row_stays")
 @pytest.mark.parametrize(("turns", "appended"), [(2, 3), in_soak(4, 9)], ids=["short", "long"])
 def test_kept_versions_of_a_table_that_two_engines_write_are_readable_by_both_and_little_else_is_left(
     lake: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, turns: int, appended: int
@@ -136,6 +137,7 @@ def test_kept_versions_of_a_table_that_two_engines_write_are_readable_by_both_an
     table.assert_readable()
 
 
+@pytest.mark.variant(of="test_file_of_which_much_is_marked_is_written_anew_and_every_row_stays")
 def test_merges_leave_no_vector_that_no_kept_version_names(
     lake: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

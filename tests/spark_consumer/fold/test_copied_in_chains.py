@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import Event
@@ -74,6 +75,7 @@ def shifted(event: Event, by: int) -> Event:
     return replace(event, before=before, after=after, commit_lsn=event.commit_lsn + 0x1000 * by)
 
 
+@pytest.mark.variant(of="test_row_keeps_its_value_whatever_becomes_of_its_key")
 def test_a_copied_row_is_of_the_row_that_has_its_key_then(spark: SparkSession) -> None:
     """All cases in one fold, each with keys of its own."""
     keys = {case: 10 * number for number, case in enumerate(CASES)}

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.contract_writer import Event
 from tests.fix_spark import SharedJvm
+from tests.in_soak import in_variants
 from tests.spark_consumer.events import Log, column, relation
 from walbridge.spark_consumer.fold.fold import fold_by_key, rows_of_single_events
 from walbridge.spark_consumer.fold.schema_join import events, place_name
@@ -131,7 +132,7 @@ def test_key_change_that_leaves_columns_out_is_flagged(folded: Any) -> None:
     assert [key for key, row in folded.items() if row["moved"]] == [9]
 
 
-@pytest.mark.parametrize("has_large", [False, True])
+@pytest.mark.parametrize("has_large", [in_variants(False), True])
 def test_events_without_another_of_their_key_become_what_a_fold_makes_of_them(
     spark: SparkSession, has_large: bool
 ) -> None:

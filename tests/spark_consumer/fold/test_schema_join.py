@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import Event
+from tests.in_soak import in_variants
 from tests.spark_consumer.events import Log, column, copied, head_rows, relation
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position
@@ -59,7 +60,7 @@ TYPES = relation([column(f"c{at}", name, typmod=typmod) for at, (name, typmod, _
 FORMATS = pytest.mark.parametrize("is_json", [False, True], ids=["avro", "json"])
 
 
-@FORMATS
+@pytest.mark.parametrize("is_json", [False, in_variants(True)], ids=["avro", "json"])
 @pytest.mark.usefixtures("by_spark")
 def test_values_of_every_type_reach_the_lake_by_spark(spark: SparkSession, lake: Path, *, is_json: bool) -> None:
     check_values_of_every_type(spark, lake, replace(TYPES, is_json=is_json))

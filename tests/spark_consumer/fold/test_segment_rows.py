@@ -61,6 +61,7 @@ def test_slices_hold_each_row_once(spark: SparkSession) -> None:
     assert column_of(rows.folded_by_chain(pa.schema([])), 1) == last
 
 
+@pytest.mark.variant(of="test_slices_hold_each_row_once")
 @pytest.mark.usefixtures("small_slices")
 def test_slices_of_a_multiset_hold_each_row_once(spark: SparkSession) -> None:
     log = Log()
@@ -70,6 +71,7 @@ def test_slices_of_a_multiset_hold_each_row_once(spark: SparkSession) -> None:
     assert column_of(by_spark(spark, log).row_deltas(pa.schema([])), 0) == list(range(ROWS))
 
 
+@pytest.mark.variant(of="test_slices_hold_each_row_once")
 @pytest.mark.usefixtures("small_slices")
 def test_rows_that_were_copied_at_one_position_are_spread_over_the_slices(spark: SparkSession) -> None:
     """I9: a source at rest has one LSN for a whole copy."""

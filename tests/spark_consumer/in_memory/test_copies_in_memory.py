@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from tests.contract_events import Event, copied, copy_begin, copy_end
 from tests.faults import kill_points
-from tests.in_soak import others_in_simulation
+from tests.in_soak import others_in_variants
 from tests.spark_consumer.copied_source import VERSIONS, Row, Source
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.memory_pipeline import Beside, MemoryPipeline, job_over
@@ -230,7 +230,7 @@ def swapping(pipeline: MemoryPipeline) -> None:
 
 
 @pytest.mark.parametrize("point", kill_points.JOB)
-@pytest.mark.parametrize("passing", others_in_simulation(range(3), [1]))
+@pytest.mark.parametrize("passing", others_in_variants(range(3), [1]))
 def test_a_job_killed_at_any_step_of_a_copy_that_ends_swaps_the_table_once(
     lake: Path, point: str, passing: int
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.contract_events import copied, copy_begin, copy_end
 from tests.contract_writer import Event
 from tests.faults import kill_points
-from tests.in_soak import others_in_simulation
+from tests.in_soak import others_in_variants
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.memory_pipeline import Beside, job_over
 from tests.spark_consumer.two_tables import Run, begun, cut_rows, killed_at, rows_of, transfer
@@ -116,7 +116,7 @@ def test_a_job_that_is_killed_around_a_copy_that_is_written_has_it_once(beside: 
     assert sequences == sorted({*sequences})
 
 
-@pytest.mark.parametrize("passing", others_in_simulation(range(3), [0]))
+@pytest.mark.parametrize("passing", others_in_variants(range(3), [0]))
 @pytest.mark.parametrize("point", ["apply:before-create", "apply:table-created", "apply:segment-applied"])
 def test_a_copy_that_was_half_written_is_begun_again(beside: Copied, point: str, passing: int) -> None:
     beside.copy_more()

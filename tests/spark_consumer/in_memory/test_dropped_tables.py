@@ -202,6 +202,7 @@ def test_folder_stays_while_the_settings_say_keep(
     assert (lake / FOLDER / "_delta_log").is_dir()
 
 
+@pytest.mark.variant(of="test_tables_that_left_are_taken_out_of_the_lake_and_come_back_whole")
 @pytest.mark.parametrize("is_deleted", [False, True])
 @pytest.mark.parametrize("back", [ACCOUNTS, AGAIN], ids=["the same table", "another in its topic"])
 def test_table_of_that_name_that_comes_later_is_whole_and_not_in_a_folder_that_older_states_name(

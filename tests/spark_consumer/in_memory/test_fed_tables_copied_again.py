@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from tests.contract_events import copied
 from tests.contract_writer import Event
 from tests.faults import kill_points
-from tests.in_soak import others_in_simulation
+from tests.in_soak import in_variants, others_in_simulation, others_in_variants
 from tests.spark_consumer.in_memory.test_copies_written_beside import MORE, WIDER, Copied
 from tests.spark_consumer.two_tables import cut_rows, killed_at, rows_of, transfer
 from walbridge.schemas.control.cut import Barrier
@@ -100,7 +100,7 @@ def test_a_job_that_is_killed_at_any_step_has_the_copy_once(fed: Fed, point: str
     assert sequences == sorted({*sequences})
 
 
-@pytest.mark.parametrize("passing", others_in_simulation(range(3), [0]))
+@pytest.mark.parametrize("passing", others_in_variants(range(3), [0]))
 @pytest.mark.parametrize("point", others_in_simulation(kill_points.JOB, kill_points.JOB_PROCESS))
 def test_a_plan_that_feeds_the_table_is_finished_whatever_the_copy_had_done(fed: Fed, point: str, passing: int) -> None:
     """A copy that has entered the folder and that no row names is not what the plan began with."""
@@ -134,7 +134,7 @@ def copied_anew(fed: Fed) -> None:
 
 
 @pytest.mark.parametrize("happens", [emptied, copied_anew])
-@pytest.mark.parametrize("point", [None, "build:written", "build:entered"])
+@pytest.mark.parametrize("point", [in_variants(None), in_variants("build:written"), "build:entered"])
 def test_what_was_written_is_void_once_the_copy_is_another_one(fed: Fed, happens: object, point: str | None) -> None:
     assert callable(happens)
     fed.copy_again()
@@ -262,7 +262,7 @@ def constrained(table: Path) -> None:
     DeltaTable(str(table)).alter.add_constraint({"small": "n < 100"})
 
 
-@pytest.mark.parametrize("harm", [gone, rolled_back, constrained])
+@pytest.mark.parametrize("harm", [gone, in_variants(rolled_back), in_variants(constrained)])
 def test_a_copy_gets_another_folder_where_its_tables_own_cannot_be_used(fed: Fed, harm: object) -> None:
     """I8: versions that rows name are not made anew."""
     assert callable(harm)

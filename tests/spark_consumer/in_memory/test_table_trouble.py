@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.faults import kill_points
-from tests.in_soak import others_in_simulation
+from tests.in_soak import others_in_variants
 from tests.spark_consumer.delta.set_by_others import UNREADABLE, UNWRITABLE, Features, constrain, set_features
 from tests.spark_consumer.memory_pipeline import MemoryPipeline
 from tests.spark_consumer.two_tables import Run, accounts, copy_again, cut_rows, history, killed_at, rows_of, transfer
@@ -64,10 +64,10 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-IN_EACH_CHECK = {"delta.columnMapping.mode", "constraint that a row fails", "gone", "newest commit empty", "files lost"}
+IN_EACH_RUN = {"delta.columnMapping.mode", "constraint that a row fails", "gone", "newest commit empty", "files lost"}
 
 
-@pytest.mark.parametrize("harm", others_in_simulation(HARM, IN_EACH_CHECK))
+@pytest.mark.parametrize("harm", others_in_variants(HARM, IN_EACH_RUN))
 def test_table_that_another_program_harmed_is_stale_until_it_is_copied(
     pipeline: MemoryPipeline, run: Run, lake: Path, harm: str
 ) -> None:
@@ -122,7 +122,7 @@ def test_table_whose_folder_goes_while_it_is_written_is_stale(
 GONE = ("gone", "log gone", "rolled back", "first commit gone", "newest commit empty")
 
 
-@pytest.mark.parametrize("harm", others_in_simulation(GONE, ["gone"]))
+@pytest.mark.parametrize("harm", others_in_variants(GONE, ["gone"]))
 def test_versions_that_rows_of_cuts_name_are_never_those_of_a_new_table(
     pipeline: MemoryPipeline, run: Run, lake: Path, harm: str
 ) -> None:
@@ -222,7 +222,7 @@ def test_empty_commit_before_others_of_the_manifest_is_not_to_be_deleted(
     assert "from a backup" in refused.value.remedy
 
 
-@pytest.mark.parametrize("passing", others_in_simulation(range(2), [0]))
+@pytest.mark.parametrize("passing", others_in_variants(range(2), [0]))
 @pytest.mark.parametrize("point", kill_points.JOB)
 def test_a_job_killed_at_any_step_gives_the_table_the_same_state(
     pipeline: MemoryPipeline, run: Run, lake: Path, point: str, passing: int

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.contract_events import Event, copied, copy_begin, copy_end
-from tests.in_soak import others_in_simulation
+from tests.in_soak import others_in_variants
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.memory_pipeline import CUTS, MemoryPipeline
 from tests.spark_consumer.two_tables import (
@@ -40,7 +40,7 @@ UNTOLD = {
 }
 
 
-@pytest.mark.parametrize("point", others_in_simulation(POINTS, ["job:table-applied"]))
+@pytest.mark.parametrize("point", others_in_variants(POINTS, ["job:table-applied"]))
 @pytest.mark.parametrize("case", UNTOLD)
 def test_table_that_does_not_hold_what_the_source_changed_is_stale_also_after_a_death(
     pipeline: MemoryPipeline, run: Run, lake: Path, case: str, point: str

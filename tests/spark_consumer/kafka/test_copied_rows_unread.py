@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.contract_events import copied, copy_begin
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
+from tests.in_soak import in_variants
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.kafka import change_reader
@@ -21,7 +22,7 @@ COLUMNS = [ColumnSpec("id", "int4", is_key=True), ColumnSpec("v")]
 CHANGES = range(0x3000, 0x3400, 0x100)
 
 
-@pytest.mark.parametrize("reader", ["one consumer", "the driver's disk", "spark"])
+@pytest.mark.parametrize("reader", ["one consumer", in_variants("the driver's disk"), "spark"])
 def test_a_plan_reads_changes_and_no_copied_rows(
     spark: SparkSession,
     kafka: KafkaBroker,

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
-from tests.in_soak import in_soak
+from tests.in_soak import in_soak, in_variants
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -109,7 +109,7 @@ def test_a_full_disk_is_the_operators(log: KafkaLog, writer: ContractWriter, mon
 
 
 @pytest.mark.parametrize(
-    "fetch_bytes", [1, in_soak(2_000), 2**17], ids=["batch by batch", "some batches", "all at once"]
+    "fetch_bytes", [1, in_soak(2_000), in_variants(2**17)], ids=["batch by batch", "some batches", "all at once"]
 )
 def test_any_ranges_are_read_as_spark_reads_them(
     log: KafkaLog, writer: ContractWriter, fetch_bytes: int, monkeypatch: pytest.MonkeyPatch

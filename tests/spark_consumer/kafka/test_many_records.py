@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import ContractWriter
+from tests.in_soak import in_variants
 from tests.spark_consumer.kafka.test_few_records import (
     ANY_SIZE,
     KEYED,
@@ -130,7 +131,8 @@ def test_what_only_spark_can_tell_is_left_to_spark(log: KafkaLog, writer: Contra
     assert [log.fetch_many(ranges, rows, limit) for limit in (value_bytes_max, ANY_SIZE)] == [None, None]
 
 
-@pytest.mark.parametrize("fetch_bytes", [1, 2**17], ids=["batch by batch", "all at once"])
+@pytest.mark.variant(of="test_any_ranges_are_read_as_spark_reads_them")
+@pytest.mark.parametrize("fetch_bytes", [1, in_variants(2**17)], ids=["batch by batch", "all at once"])
 def test_any_ranges_are_read_as_spark_reads_them(
     log: KafkaLog, writer: ContractWriter, fetch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,7 +183,7 @@ def test_what_has_come_is_progress(log: KafkaLog, writer: ContractWriter) -> Non
         assert len(beats) >= 2 * len(found.parts) >= 2 * len(places)  # fetched and measured
 
 
-@pytest.mark.parametrize("applier", ["auto", "spark"])
+@pytest.mark.parametrize("applier", ["auto", in_variants("spark")])
 def test_a_large_plan_is_read_by_spark_only_where_it_must_be(
     spark: SparkSession, kafka: KafkaBroker, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch, applier: str
 ) -> None:

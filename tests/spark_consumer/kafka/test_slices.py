@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tests.in_soak import in_variants
 from walbridge.spark_consumer.kafka.slices import (
     GATHERED_FROM,
     SLICE_BYTES_MAX,
@@ -80,7 +81,7 @@ def rows_read_from_memory(spark: SparkSession, before: list[int]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("is_in_memory", "slices", "rows"), [(False, 2 * GATHERED_FROM, 1_000), (True, 4 * GATHERED_FROM, 2_000)]
+    ("is_in_memory", "slices", "rows"), [(False, 2 * GATHERED_FROM, 1_000), in_variants(True, 4 * GATHERED_FROM, 2_000)]
 )
 def test_many_slices_do_not_each_read_all_rows(spark: SparkSession, is_in_memory: bool, slices: int, rows: int) -> None:
     volume, frame = Volume(rows=slices * SLICE_ROWS_MAX), spark.range(rows)

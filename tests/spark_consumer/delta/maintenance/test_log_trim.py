@@ -12,7 +12,7 @@ from deltalake.fs import DeltaStorageHandler
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.in_soak import others_in_simulation
+from tests.in_soak import in_variants, others_in_variants
 from tests.spark_consumer.delta.long_log import LongLog
 from walbridge.spark_consumer.delta.folder import put_object
 from walbridge.spark_consumer.delta.maintenance import log_trim, slim_checkpoint
@@ -48,7 +48,12 @@ def assert_named_are_readable(table: LongLog) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [b"", b"[]", b"7", b'{"version": "x"}', b'{"size": 1}', b'{"version": 99, "size": "many"}', b"[" * 20_000]
+    "said",
+    [
+        b"",
+        *map(in_variants, (b"[]", b"7", b'{"version": "x"}', b'{"size": 1}', b"[" * 20_000)),
+        b'{"version": 99, "size": "many"}',
+    ],
 )
 def test_log_whose_named_checkpoint_cannot_be_told_is_trimmed_all_the_same(table: LongLog, said: bytes) -> None:
     """Another program wrote that file. Readers pass over it, too."""
@@ -99,7 +104,7 @@ def test_trim_that_is_late_goes_on_the_next_time(table: LongLog) -> None:
     assert commit_name(10) not in table.names()
 
 
-@pytest.mark.parametrize("step", others_in_simulation(range(0, 60, 7), [14, 42]))
+@pytest.mark.parametrize("step", others_in_variants(range(0, 60, 7), [14, 42]))
 def test_every_named_version_is_readable_wherever_a_trim_is_killed(
     table: LongLog, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:

@@ -141,6 +141,7 @@ def test_file_that_alone_has_marked_rows_is_written_anew(table: Marked) -> None:
     assert table.by_delta_rs() == sorted(table.rows)
 
 
+@pytest.mark.variant(of="test_file_of_which_much_is_marked_is_written_anew_and_every_row_stays")
 def test_purge_that_takes_too_long_is_given_up_and_comes_again_later(
     table: Marked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +169,7 @@ def test_purge_that_takes_too_long_is_given_up_and_comes_again_later(
     table.assert_readable()
 
 
+@pytest.mark.variant(of="test_driver_writes_what_executors_wrote_to_another_disk")
 def test_purge_by_executors_with_a_disk_of_their_own_is_undone_and_none_comes_after_it(
     table: Marked, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -259,6 +259,7 @@ def test_rows_that_come_fast_are_thinned_before_their_turn(lake: Path, manifest:
     assert len(written_rows(DeltaTable(str(lake / "_cuts")))) <= 16
 
 
+@pytest.mark.variant(of="test_days_of_plans_leave_what_kept_rows_name_and_little_else")
 @pytest.mark.simulation
 def test_jobs_that_end_after_one_plan_leave_files_and_log_bounded(lake: Path, manifest: Manifest) -> None:
     clock = Clock()

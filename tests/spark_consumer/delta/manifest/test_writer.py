@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from tests.in_soak import in_variants
 from tests.spark_consumer.delta.set_by_others import UNWRITABLE, set_features
 from walbridge.schemas.control.cut import Epoch
 from walbridge.schemas.errors import OperatorError
@@ -267,6 +268,7 @@ def test_folder_that_lost_its_storage_gets_no_row(manifest: Manifest, lake: Path
     assert list(lake.iterdir()) == []
 
 
+@pytest.mark.variant(of="test_files_stay_few_also_while_rows_wait_for_others_to_be_merged")
 def test_rows_that_come_are_merged_without_those_of_before(
     manifest: Manifest, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,7 +288,7 @@ def test_rows_that_come_are_merged_without_those_of_before(
     assert [each.sequence for each in published_rows(manifest._table)] == [*range(1, 121)]
 
 
-@pytest.mark.parametrize("rows", [12, 13])
+@pytest.mark.parametrize("rows", [in_variants(12), 13])
 def test_files_stay_few_also_while_rows_wait_for_others_to_be_merged(
     manifest: Manifest, lake: Path, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import ContractWriter
+from tests.in_soak import others_in_variants
 from tests.spark_consumer.memory_topics import MemoryTopics
 from tests.spark_consumer.world import KEYED, cut
 from walbridge.embedded.kafka import KafkaBroker
@@ -66,6 +67,7 @@ def test_cuts_are_read_once_and_in_order_in_slices_of_bounded_size(
     assert max(map(len, slices)) == 2
 
 
+@pytest.mark.variant(of="test_cuts_are_fetched_without_spark_unless_one_is_large")
 def test_large_cuts_are_read_in_smaller_slices(
     source: CutsSource, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,7 +183,7 @@ def files_of_source(checkpoint: Path) -> list[Path]:
     return [checkpoint / "sources" / "0" / name for name in ("0", ".0.crc")]
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("damage", others_in_variants(DAMAGE, ["offsets are zeroes"]))
 def test_damaged_checkpoint_is_made_anew(source: CutsSource, writer: ContractWriter, lake: Path, damage: str) -> None:
     """I5: nothing depends on it, so no job ends for it."""
     for _ in range(2):
