@@ -124,7 +124,7 @@ MUTANTS = {
         Window.show, "if not snapshot.contains_received(xid)", "if True", seed=80
     ),
     "keys that came with unknown values are not read again": Mutant(
-        TableState.list_moved, "{**self.copy.listed, **keys}", "{}", seed=17
+        TableState.list_moved, "{**self.copy.listed, **keys}", "{}", seed=45
     ),
     "an unknown value is not taken from the row that was read": Mutant(
         _LaidOver.take, "fill(step.row, base, None)", "step.row", seed=53
