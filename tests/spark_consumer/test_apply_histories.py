@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests.in_soak import in_variants
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import PIPELINE, Log, head_rows, table_records
 from tests.spark_consumer.world import (
@@ -111,7 +112,11 @@ class Follower:
 
 @pytest.mark.parametrize(
     ("engine", "keys_change", "applier"),
-    [*KEYED_RUNS, *(pytest.param(*run, marks=pytest.mark.soak) for run in MORE_KEYED_RUNS)],
+    [
+        in_variants(*KEYED_RUNS[0]),
+        *KEYED_RUNS[1:],
+        *(pytest.param(*run, marks=pytest.mark.soak) for run in MORE_KEYED_RUNS),
+    ],
     indirect=["engine"],
 )
 @FEW

@@ -44,7 +44,8 @@ def copy_beside(writer: ContractWriter, items: RelationRecord, lsn: int) -> None
 @pytest.mark.parametrize(
     ("points", "is_fed"),
     [
-        ((JOB_PROCESS[1], "build:entered"), True),
+        (("build:entered",), True),
+        in_variants((JOB_PROCESS[1], "build:entered"), True),
         in_soak((*JOB_PROCESS, *ENTERS), True),
         in_soak((JOB_PROCESS[-1], *WRITTEN_BESIDE), False),
     ],
