@@ -99,6 +99,7 @@ DEATHS = {
 }
 
 
+@pytest.mark.variant(of="test_server_that_cannot_start_from_its_data_starts_with_new")
 @pytest.mark.servers
 @pytest.mark.parametrize(
     ("written", "deaths", "living"),

@@ -88,6 +88,7 @@ def test_seconds_of_coverage_guided_inputs_break_no_promise(tmp_path: Path) -> N
     assert result.covered > 300
 
 
+@pytest.mark.variant(of="test_seconds_of_coverage_guided_inputs_break_no_promise")
 @pytest.mark.simulation
 @pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris has no wheel for this Python")
 def test_memory_of_the_process_that_starts_a_target_is_not_counted_as_the_target_s(tmp_path: Path) -> None:

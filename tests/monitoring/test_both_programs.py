@@ -49,6 +49,7 @@ def both_running(producer: ProducerUnderTest, kafka: KafkaBroker, folder: Path) 
         yield of_producer, of_job
 
 
+@pytest.mark.variant(of="test_program_shows_every_metric_that_readme_lists_for_it")
 def test_programs_show_all_that_is_documented(producer: ProducerUnderTest, kafka: KafkaBroker, tmp_path: Path) -> None:
     producer.settings |= {"lake": {"path": str(tmp_path / "lake")}, "metrics": {"verify_port": 0}}
     with (
