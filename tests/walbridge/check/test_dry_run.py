@@ -140,6 +140,7 @@ def test_what_does_not_stop_the_producer_is_no_error_and_told_in_the_words_of_it
     running.wait_for_log("table=public.new")
 
 
+@pytest.mark.variant(of="test_what_stops_the_producer_is_the_one_error_in_its_own_words")
 def test_rewritten_table_stops_a_producer_that_is_set_to_and_the_look_says_so_and_changes_nothing(
     streamed: Stack, producer: ProducerUnderTest
 ) -> None:

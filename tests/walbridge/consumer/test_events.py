@@ -16,7 +16,7 @@ from tests.conformance.applied import Tables
 from tests.faults.followed import settings_of
 from tests.faults.topic_life import TopicLife
 from tests.fix_producer import ProducerUnderTest
-from tests.in_soak import in_soak
+from tests.in_soak import in_soak, in_variants
 from tests.wait import wait_until
 from walbridge.consumer import Event, Operation, OperatorError, cut_reader, events, merged_ranges, topic_stream
 from walbridge.consumer.client import TopicIds
@@ -161,6 +161,7 @@ def test_reader_waits_for_what_comes_and_follows_a_table_that_is_renamed(produce
     assert (event.table, event.after) == ("public.c", {"id": 5})
 
 
+@pytest.mark.variant(of="test_topic_that_is_gone_is_told_and_a_reader_that_begins_anew_has_the_copy_in_the_new_one")
 def test_table_that_gets_another_topic_is_followed_there_behind_its_last_event_in_the_one_before(
     producer: ProducerUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,7 +231,7 @@ def test_records_that_are_gone_before_they_were_read_stop_the_reader(
         assert {event.key["id"] for event in found if event.key is not None} == {1, 2, 3}
 
 
-@pytest.mark.parametrize("transactions", [False, True])
+@pytest.mark.parametrize("transactions", [in_variants(False), True])
 def test_reader_that_has_read_all_goes_on_after_a_time_in_which_nothing_came_and_all_went(
     producer: ProducerUnderTest, transactions: bool
 ) -> None:

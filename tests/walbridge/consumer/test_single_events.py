@@ -10,7 +10,7 @@ import pytest
 
 from tests.conformance.expected import texts
 from tests.conformance.recorded import CONTROL, Recording, records
-from tests.in_soak import others_in_simulation
+from tests.in_soak import others_in_variants
 from walbridge.consumer.event import Event, KafkaRecord, Operation
 from walbridge.consumer.single_events import SingleEvents, decoded
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -82,7 +82,7 @@ class Keys:
         return self
 
 
-@pytest.mark.parametrize("apart", others_in_simulation([15, 3], [15]))
+@pytest.mark.parametrize("apart", others_in_variants([15, 3], [15]))
 def test_reader_that_stops_anywhere_has_the_rows_of_one_that_never_stopped_however_far_its_topic_is_compacted(
     apart: int,
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.in_soak import in_soak
+from tests.in_soak import in_soak, in_variants
 from walbridge.embedded import class_archive
 from walbridge.embedded.class_archive import ClassArchive
 from walbridge.embedded.jars import set_jars
@@ -91,7 +91,7 @@ def test_java_without_an_archive_of_its_own_starts_without(archive: ClassArchive
     assert archive.options() == ()
 
 
-@pytest.fixture(scope="module", params=["its own", "one that is made for it"])
+@pytest.fixture(scope="module", params=["its own", in_variants("one that is made for it")])
 def made(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[ClassArchive, Path]]:

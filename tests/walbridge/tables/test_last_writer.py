@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark_consumer.apply.test_appliers import ITEMS, event, three
@@ -21,6 +22,7 @@ def writer_of(lake: Path, head: TableHead) -> LastWriter:
     return found
 
 
+@pytest.mark.variant(of="test_tables_are_copied_again_shown_and_forgotten_while_the_producer_runs")
 def test_who_wrote_a_published_version_and_why_is_in_the_tables_log(lake: Path, spark: SparkSession) -> None:
     copied = three(lake)
     assert writer_of(lake, copied) == LastWriter("local", "WRITE", None, has_vectors=False)

@@ -87,6 +87,7 @@ def in_terminal(*verb: str) -> list[str]:
     return [_STYLES.sub("", line).rstrip() for line in text.decode().splitlines()]
 
 
+@pytest.mark.variant(of="test_tables_are_copied_again_shown_and_forgotten_while_the_producer_runs")
 def test_both_verbs_keep_to_a_terminal_of_80_columns(producer: ProducerUnderTest) -> None:
     schema, _, table = LONG.partition(".")
     producer.database.execute(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.in_soak import in_variants
 from tests.wait import wait_until
 from tests.walbridge.ui.browser import DESKTOP, PHONE, Browser, needs_chromium
 from tests.walbridge.ui.sites import LONG, crowded, each_state, lost, refreshed, site, text, viewed
@@ -40,7 +41,7 @@ def test_page_asks_its_own_server_alone_and_the_browser_complains_of_nothing(bro
         assert {url.removeprefix(there.origin) for url in browser.asked()} == {*paths, "/style.css", "/page.js"}
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+@pytest.mark.parametrize("size", [DESKTOP, in_variants(PHONE)])
 def test_state_is_seen_with_what_mends_it(browser: Browser, size: tuple[int, int]) -> None:
     browser.size(*size, phone=size == PHONE)
     with site(*each_state()) as there:
@@ -79,7 +80,7 @@ return [...document.querySelectorAll("svg text")].filter((each) => {
 """
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE, (720, 900), (1000, 900)])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE, in_variants((720, 900)), in_variants((1000, 900))])
 def test_figures_of_a_plot_are_whole_and_large_enough(browser: Browser, size: tuple[int, int]) -> None:
     """Up to the widest that the scales have."""
     browser.size(*size, phone=size == PHONE)
@@ -99,7 +100,7 @@ def dim(browser: Browser) -> list[Any]:
     return [each for each in found if each[1] < CONTRAST_MIN]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", in_variants("dark")])
 def test_each_text_stands_out_from_what_is_behind_it(browser: Browser, scheme: str) -> None:
     browser.prefer(scheme)
     # One was looked at a while ago, so that this is told, too.

@@ -50,6 +50,7 @@ def test_link_leads_and_skips_by_keyboard(browser: Browser) -> None:
         wait_until(lambda: browser.run("return document.title") == "crm: streaming", "the other pipeline", 30.0)
 
 
+@pytest.mark.variant(of="test_all_that_can_be_operated_is_reached_by_keyboard_and_seen_to_be")
 def test_refresh_leaves_the_focus_where_it_is(browser: Browser) -> None:
     with site(viewed("shop", STREAMING), viewed("crm", STREAMING)) as there:
         browser.open(f"{there.origin}/p/shop")

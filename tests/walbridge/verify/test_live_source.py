@@ -130,6 +130,7 @@ def test_a_row_that_changes_before_every_look_is_in_flux_and_no_difference(
     assert (code, tables["public.t"]["in_flux"], tables["public.t"]["different"]) == (0, 1, 0)
 
 
+@pytest.mark.variant(of="test_a_row_that_changes_before_every_look_is_in_flux_and_no_difference")
 def test_a_row_that_toggles_is_no_difference(live: Live, steps: Callable[..., None]) -> None:
     """The same two digests in every round; only row version and position tell."""
     live.database.execute("INSERT INTO t VALUES (1, 'off')")
@@ -175,6 +176,7 @@ def test_table_that_takes_longer_to_compare_than_a_cut_is_waited_for_is_judged_a
     assert verdict(live.database, live.lake)[0] == 0
 
 
+@pytest.mark.variant(of="test_a_row_that_changes_before_every_look_is_in_flux_and_no_difference")
 @pytest.mark.parametrize(
     ("then", "state"),
     [("stale", "stale since"), ("unpublished", "no longer published")],

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.fix_postgres import Database
+from tests.in_soak import others_in_variants
 from tests.walbridge.verify.accounts import FAR_AHEAD, settings_of
 from tests.walbridge.verify.handmade_lake import HandmadeLake
 from walbridge.verify import sweep as module
@@ -59,7 +60,7 @@ def made(database: Database, handmade: HandmadeLake, ddl: str, **altered: Any) -
     handmade.publish(FAR_AHEAD)
 
 
-@pytest.mark.parametrize("ddl", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("ddl", others_in_variants(TABLES.values(), [TABLES["partitioned"]]), ids=TABLES)
 def test_each_row_is_in_one_part(database: Database, handmade: HandmadeLake, small_parts: list[int], ddl: str) -> None:
     made(database, handmade, ddl)
 

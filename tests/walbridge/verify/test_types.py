@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.fix_postgres import Database, having_vector, new_database
+from tests.in_soak import in_variants
 from tests.walbridge.verify.accounts import FAR_AHEAD, verdict
 from tests.walbridge.verify.handmade_lake import HandmadeLake
 from tests.walbridge.verify.type_values import TYPES, fill
@@ -61,7 +62,7 @@ def test_settings_of_the_database_change_nothing(database: Database, lake: Path,
     assert verdict(database, handmade)[0] == 0
 
 
-@pytest.mark.parametrize("stored_as", ["INT96", "TIMESTAMP_MICROS"])
+@pytest.mark.parametrize("stored_as", ["INT96", in_variants("TIMESTAMP_MICROS")])
 def test_timestamps_as_spark_stores_them_are_read_to_the_microsecond(
     database: Database, lake: Path, spark: Any, stored_as: str
 ) -> None:
