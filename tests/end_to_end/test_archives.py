@@ -94,6 +94,7 @@ def test_archive_that_left_its_publication_for_a_while_is_not_begun_anew_unasked
     assert {entry.name: entry.state for entry in pipeline.published()[-1].tables} == {"t": "stale", "u": "archive"}
 
 
+@pytest.mark.variant(of="test_inserts_are_kept_and_nobody_is_told_that_they_equal_the_source")
 def test_archive_that_comes_back_to_its_publication_is_quarantined_and_not_copied(producer: ProducerUnderTest) -> None:
     """Also by the next start; the lake of such a pipeline is that of the test before, in ``make soak``."""
     execute = producer.database.execute

@@ -22,6 +22,7 @@ def states(pipeline: PipelineUnderTest) -> dict[str, str]:
     return {entry.name: entry.state for entry in pipeline.published()[-1].tables if entry.version is not None}
 
 
+@pytest.mark.variant(of="test_first_copy_that_is_killed_reads_no_more_than_a_chunk_or_two_again")
 def test_lake_begins_empty_and_has_each_table_once_its_copy_is_whole(pipeline: PipelineUnderTest) -> None:
     """At every published moment what is there equals the source, while the producer is killed again and again."""
     producer, execute = pipeline.producer, pipeline.database.execute

@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from tests.in_soak import in_variants
 from tests.topic_reader import Topics
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.control.table_progress import CURRENT
@@ -172,7 +173,7 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
 
 
-@pytest.mark.parametrize("is_continued", [True, False], ids=["the lake goes on", "a new lake"])
+@pytest.mark.parametrize("is_continued", [True, in_variants(False)], ids=["the lake goes on", "a new lake"])
 def test_what_earlier_code_recorded_ends_as_the_source_had_it(recorded: Recorded, *, is_continued: bool) -> None:
     if is_continued:
         recorded.continue_lake()

@@ -8,6 +8,7 @@ from tests.faults.copies.test_table_copied_again import ask_for_copy
 from tests.fix_pipeline import PipelineUnderTest
 
 
+@pytest.mark.variant(of="test_lake_equals_a_database_whose_tables_are_made_altered_renamed_and_dropped")
 def test_table_that_comes_is_in_the_lake_and_equal_once_it_is_copied(pipeline: PipelineUnderTest) -> None:
     """Created, added with rows, and made again under its name; the job publishes while they are copied."""
     producer, execute = pipeline.producer, pipeline.database.execute

@@ -15,6 +15,7 @@ from walbridge.tables.copy import copy
 from walbridge.tables.forget import forget
 
 
+@pytest.mark.variant(of="test_table_whose_folder_is_gone_is_copied_again_without_being_asked_for")
 def test_table_that_is_copied_again_stays_readable_and_equals_the_source(pipeline: PipelineUnderTest) -> None:
     """Its rows of before are published until the copy is whole, and each published cut equals the source."""
     producer, execute = pipeline.producer, pipeline.database.execute

@@ -20,6 +20,7 @@ def folders(pipeline: PipelineUnderTest) -> dict[str, str]:
     return {entry.qualified_name: entry.path for entry in pipeline.published()[-1].tables}
 
 
+@pytest.mark.variant(of="test_lake_equals_a_database_whose_tables_are_made_altered_renamed_and_dropped")
 @pytest.mark.parametrize("also_unseen", [False, in_soak(True)], ids=["running", "and stopped"])
 def test_renamed_tables_keep_their_folders_and_are_read_under_the_name_of_each_cut(
     pipeline: PipelineUnderTest, also_unseen: bool

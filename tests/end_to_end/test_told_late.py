@@ -7,6 +7,7 @@ import pytest
 from tests.fix_pipeline import PipelineUnderTest
 
 
+@pytest.mark.variant(of="test_columns_are_followed_by_their_numbers_where_they_are_told")
 def test_values_of_a_column_renamed_before_the_producer_was_told_of_it_are_kept(pipeline: PipelineUnderTest) -> None:
     """I8. The catalogue knows the new name only; of another type, of the same type, beside a column that goes."""
     producer, execute = pipeline.producer, pipeline.database.execute

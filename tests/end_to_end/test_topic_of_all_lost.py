@@ -54,6 +54,7 @@ def refusal_of_job(pipeline: PipelineUnderTest) -> OperatorError:
     return refused.value
 
 
+@pytest.mark.variant(of="test_lake_keeps_its_tables_marked_stale_until_each_is_copied_after_a_lost_slot")
 @pytest.mark.parametrize("topic_of", [in_soak(cuts_topic), metadata_topic])
 def test_lake_keeps_its_tables_until_each_is_copied_after_a_topic_of_all_was_lost(
     pipeline: PipelineUnderTest, topic_of: Callable[[str], str]

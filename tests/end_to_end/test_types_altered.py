@@ -61,6 +61,7 @@ TOLD = {
 """Where a row tells that the command does nothing else, or which columns there are by then, it costs no copy."""
 
 
+@pytest.mark.variant(of="test_numbers_that_are_cast_to_wider_ones_need_no_copy_where_that_is_told")
 @pytest.mark.parametrize("how", [in_soak("slow"), in_soak("fast"), in_soak("quiet"), "told"])
 def test_types_are_altered_in_every_way(pipeline: PipelineUnderTest, how: str) -> None:
     """One statement after the other, all of them in one transaction with changes, or without any change behind them;

@@ -10,6 +10,7 @@ from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.read import tables_at
 
 
+@pytest.mark.variant(of="test_table_that_lost_a_value_is_left_where_settings_say_so")
 def test_table_that_lost_a_value_is_stale_and_holds_what_came_before(pipeline: PipelineUnderTest) -> None:
     """I6, I8: in the middle of a transaction, with rows of the table before and after it."""
     producer, execute = pipeline.producer, pipeline.database.execute

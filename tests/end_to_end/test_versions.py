@@ -77,15 +77,15 @@ def shown(major: int) -> list[str]:
     return ["first copy, then every change, into the lake", "the producer killed in between", *found]
 
 
-IN_EACH_RUN = {12, 15}
-"""The others are of `make matrix` and `make soak`: what a server sends is asked of each in every run, by
+IN_EACH_RUN = {12}
+"""The others are of `make matrix` and `make variants`: what a server sends is asked of each in every run, by
 integration/test_option_sets.py, and what becomes of it in the lake does not depend on the server."""
 
 
 def each_major() -> Iterator[object]:
     for major in MAJORS:
-        soak = [] if major in IN_EACH_RUN else [pytest.mark.soak]
-        yield pytest.param(major, marks=[pytest.mark.feature(*shown(major)), *soak])
+        variant = [] if major in IN_EACH_RUN else [pytest.mark.variant]
+        yield pytest.param(major, marks=[pytest.mark.feature(*shown(major)), *variant])
 
 
 @pytest.fixture(params=each_major())
