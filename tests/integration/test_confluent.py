@@ -88,6 +88,7 @@ def test_producer_killed_around_a_registration_keeps_each_schema_at_one_id(
     assert sorted(tuple(row.get(name) for name in columns) for row in rows) == source(framed, *columns)
 
 
+@pytest.mark.variant(of="test_producer_killed_around_a_registration_keeps_each_schema_at_one_id")
 def test_registry_that_is_away_is_needed_for_new_schemas_alone_and_waited_for(
     framed: ProducerUnderTest, registry: SchemaRegistry
 ) -> None:

@@ -181,6 +181,7 @@ def test_publication_is_made_when_settings_name_its_tables(producer: ProducerUnd
     assert sorted(r.table.qualified_name for r in producer.check_equal()) == ["public.T", "s.u"]
 
 
+@pytest.mark.variant(of="test_a_table_that_is_being_altered_is_not_waited_for")
 def test_table_that_is_being_altered_holds_up_no_start(producer: ProducerUnderTest) -> None:
     """I1: an ALTER may take hours, or wait prepared; meanwhile the other tables go on, and WAL is let go."""
     execute = producer.database.execute

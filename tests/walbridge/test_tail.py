@@ -206,6 +206,7 @@ def test_following_goes_on_with_what_comes_also_in_a_new_shape_until_ctrl_c(orde
     assert (first["op"], second["after"]) == ("update", {"a": 7, "b": "b", "c": 3})
 
 
+@pytest.mark.variant(of="test_following_goes_on_with_what_comes_also_in_a_new_shape_until_ctrl_c")
 def test_reader_that_has_enough_ends_it_quietly(orders: ProducerUnderTest) -> None:
     with started(orders, "numbers", "--from", "0/0") as printing:
         assert printing.stdout is not None

@@ -151,6 +151,7 @@ def test_tables_that_vanished_meanwhile_are_dropped_and_new_ones_are_copied(stop
     assert f"{stopped.name}.public.t_2" in {table.topic for table in progress_of(stopped).tables.values()}
 
 
+@pytest.mark.variant(of="test_every_table_is_told_stale_with_the_reason_until_it_is_copied")
 def test_pipeline_that_can_go_on_copies_all_tables_beside_the_stream(stopped: ProducerUnderTest) -> None:
     """Neither slot nor epoch changes, and no table is stale meanwhile that has a key."""
     before = progress_of(stopped)

@@ -139,6 +139,7 @@ KINDS = """
 """
 
 
+@pytest.mark.variant(of="test_first_copy_that_is_killed_reads_no_more_than_a_chunk_or_two_again")
 def test_tables_of_every_kind_come_with_their_first_copy(beside: ProducerUnderTest) -> None:
     """Empty, without a key, that nothing but inserts may change, of partitions; the slot is that of ``init`` before."""
     beside.database.execute(KINDS)

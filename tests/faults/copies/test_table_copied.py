@@ -213,6 +213,7 @@ def test_table_that_is_altered_and_emptied_while_it_is_copied_begins_again(follo
     following.check_equal()
 
 
+@pytest.mark.variant(of="test_table_in_any_trouble_is_current_again_once_it_is_copied_as_the_producer_says")
 def test_table_that_the_role_may_not_read_is_stale_until_it_may(following: ProducerUnderTest) -> None:
     execute, name = following.database.execute, following.database.name
     role = f"reader_{name}"

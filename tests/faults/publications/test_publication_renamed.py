@@ -36,6 +36,7 @@ def made(producer: ProducerUnderTest) -> ProducerUnderTest:
     return producer
 
 
+@pytest.mark.variant(of="test_change_of_the_publication_under_a_running_producer_stops_it_where_settings_say_so")
 @pytest.mark.parametrize(
     "major",
     others_in_soak([major for major in MAJORS if major < LEFT_OUT_SINCE], IN_EACH_RUN),
@@ -64,7 +65,7 @@ def test_change_under_a_name_that_was_not_there_asks_for_a_copy_of_all_tables_wh
     assert {row["id"] for row in producer.check_equal().rows("public", "t")} == {2, 3}
 
 
-@pytest.mark.variant(of="test_change_under_a_name_that_was_not_there_asks_for_a_copy_of_all_tables_which_mends_it")
+@pytest.mark.variant(of="test_change_of_the_publication_under_a_running_producer_stops_it_where_settings_say_so")
 def test_change_that_was_left_out_under_another_name_is_copied_while_the_stream_goes_on(
     producer: ProducerUnderTest,
 ) -> None:

@@ -227,6 +227,7 @@ def test_rewrite_that_changes_no_row_needs_no_copy_where_it_is_told(producer: Pr
     assert barriers_of(producer, "t") == []
 
 
+@pytest.mark.variant(of="test_trigger_that_tells_nothing_leaves_a_rewrite_to_the_looks")
 @pytest.mark.parametrize(("major", "tables"), [in_soak(12, "FOR TABLE t"), (NEWEST, "FOR ALL TABLES")])
 def test_producer_that_runs_notices_that_ddl_is_told_and_that_it_is_told_no_more(
     producer: ProducerUnderTest, producer_on: Callable[[int], ProducerUnderTest], major: int, tables: str
@@ -273,7 +274,7 @@ def test_trigger_that_tells_nothing_leaves_a_rewrite_to_the_looks(telling: Produ
     telling.check_equal()
 
 
-@pytest.mark.variant(of="test_change_under_a_name_that_was_not_there_asks_for_a_copy_of_all_tables_which_mends_it")
+@pytest.mark.variant(of="test_change_of_the_publication_under_a_running_producer_stops_it_where_settings_say_so")
 def test_publication_that_had_another_name_for_a_while_is_asked_for_again_by_a_session_behind_it(
     telling: ProducerUnderTest,
 ) -> None:

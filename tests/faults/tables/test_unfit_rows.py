@@ -83,7 +83,9 @@ def test_table_of_a_row_that_is_too_large_is_quarantined_until_the_limit_is_rais
     check_remedy(limited, running)
 
 
-@pytest.mark.variant(of="test_table_whose_large_row_the_first_copy_meets_is_quarantined_and_the_others_are_copied")
+@pytest.mark.variant(
+    of="test_table_of_a_row_that_is_too_large_is_quarantined_until_the_limit_is_raised_and_it_is_copied"
+)
 @pytest.mark.parametrize("key", ["keyed", in_soak("keyless")])
 def test_table_whose_large_row_a_copy_meets_is_quarantined(limited: ProducerUnderTest, key: str) -> None:
     execute = limited.database.execute
@@ -96,6 +98,9 @@ def test_table_whose_large_row_a_copy_meets_is_quarantined(limited: ProducerUnde
     check_remedy(limited, running)
 
 
+@pytest.mark.variant(
+    of="test_table_of_a_row_that_is_too_large_is_quarantined_until_the_limit_is_raised_and_it_is_copied"
+)
 def test_table_whose_large_row_the_first_copy_meets_is_quarantined_and_the_others_are_copied(
     limited: ProducerUnderTest,
 ) -> None:

@@ -209,6 +209,7 @@ def test_records_of_an_open_transaction_are_waited_for_and_then_the_job_stops(
     log.wait_visible(beyond)
 
 
+@pytest.mark.variant(of="test_records_that_expired_before_they_were_applied_are_told_by_check_as_the_job_tells_them")
 def test_records_that_retention_removed_are_the_trouble_of_their_table_alone(
     log: KafkaLog, kafka: KafkaBroker, writer: ContractWriter
 ) -> None:
@@ -229,6 +230,7 @@ def test_records_that_retention_removed_are_the_trouble_of_their_table_alone(
         assert sum(volume.rows for volume in records.of(whole.topic).volumes.values()) == 6
 
 
+@pytest.mark.variant(of="test_state_is_refused_with_its_remedy_and_the_lake_is_as_it_was")
 def test_a_deleted_topic_is_told_from_a_broker_that_is_away(log: KafkaLog) -> None:
     with pytest.raises(OperatorError, match="does not exist"):
         log.ends([("no-such-topic", 0)])

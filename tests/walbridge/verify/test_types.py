@@ -33,6 +33,7 @@ def test_every_type_is_equal_when_the_lake_holds_what_postgres_holds(database: D
     assert (code, unequal) == (0, [])
 
 
+@pytest.mark.variant(of="test_values_that_only_look_alike_differ")
 def test_every_type_is_unequal_when_one_value_is_null_in_the_lake(database: Database, lake: Path) -> None:
     handmade = HandmadeLake(lake)
     names = fill(database, handmade, altered=0)
