@@ -62,6 +62,11 @@ _UNMAPPED = ("could not map filen", "unexpected duplicate for tablespace")
 """Of a change in the WAL whose file Postgres knows of no table as of then, or of two (XX000), by a fault of its own:
 reorderbuffer.c, ReorderBufferProcessTXN, in 12 to 18, and relfilenumbermap.c, RelidByRelfilenumber: among others where
 DDL follows DDL that was rolled back to a savepoint. Words of internal errors are in no language but this."""
+_OF_FILES = ("58P01", "XX001")
+_WAL_SEGMENT = re.compile(r"\b[0-9A-F]{24}\b")
+_DAMAGED_WAL = "could not find record while sending logically-decoded data"
+"""Of WAL that is there and holds no record where one must be (XX000): walsender.c, XLogSendLogical, from 15 on."""
+_BRING_BACK = "bring it back into pg_wal as it was, such as from the archive, then start again"
 _UNSUPPORTED = "0A"
 """In a stream, of two errors alone: publications of one table do not agree, as after ADD COLUMN where one has a list.
 They are not told by their words, which are in the language of lc_messages, and that only a superuser may set."""
@@ -107,6 +112,8 @@ def raise_for_result(pgconn: pq.abc.PGconn, result: pq.abc.PGresult | None, *, i
             raise StreamLost(f"a change in the WAL cannot be decoded: {error.what}", first=first)
         if is_stream and sqlstate == _INTERNAL and message.startswith(_UNMAPPED):
             raise StreamLost(f"a change in the WAL cannot be decoded: {error}")
+        if is_stream and _is_of_lost_wal(sqlstate, message):
+            raise StreamLost(f"WAL that the slot needs is gone or damaged: {message}", instead=_BRING_BACK)
         raise error
 
 
@@ -145,6 +152,14 @@ def by_sqlstate(sqlstate: str, message: str, *, is_stream: bool = False) -> Oper
 def stays_in_wal(sqlstate: str, message: str) -> bool:
     """Whether each session on this slot would end with this error: rows and publications are read as of the change."""
     return sqlstate[:2] in ("22", _UNSUPPORTED) or sqlstate == _NO_SUCH_NAME or _is_too_large(sqlstate, message)
+
+
+def _is_of_lost_wal(sqlstate: str, message: str) -> bool:
+    """Whether somebody removed or damaged WAL: a slot keeps it from the server alone, and does not tell that it is
+    gone. Words are in any language, so a segment is known by its name."""
+    if sqlstate == _INTERNAL:
+        return message.startswith(_DAMAGED_WAL)
+    return sqlstate in _OF_FILES and _WAL_SEGMENT.search(message) is not None
 
 
 def _is_too_large(sqlstate: str, message: str) -> bool:

@@ -325,6 +325,49 @@ def test_server_that_was_restored_and_has_outgrown_what_was_published_is_refused
     assert "that was published last is not in" in (copy_all_again(own) or "")
 
 
+def cut_short(segment: Path) -> None:
+    segment.write_bytes(segment.read_bytes()[: 2**20])
+
+
+def fill_with_zeros(segment: Path) -> None:
+    segment.write_bytes(bytes(segment.stat().st_size))
+
+
+WAL_LOSSES: dict[str, Callable[[Path], None]] = {
+    "removed": Path.unlink,
+    "cut short": cut_short,
+    "zeroed": fill_with_zeros,
+}
+
+
+@pytest.mark.parametrize("how", others_in_soak(WAL_LOSSES, ["removed"]))
+def test_wal_that_somebody_removed_or_damaged_under_the_slot_is_left_behind_by_a_copy_of_all_tables(
+    own: ProducerUnderTest, how: str
+) -> None:
+    """I7: the slot says nothing of it, and each session ends there."""
+    server, execute = own.database.server, own.database.execute
+    for value in ("b", "c", "d"):
+        execute(
+            f"INSERT INTO t SELECT i, repeat('{value}', 2000) FROM generate_series(2, 800) i ON CONFLICT DO NOTHING"
+        )
+        execute(f"UPDATE t SET v = '{value}'")
+        execute("SELECT pg_switch_wal()")
+    execute("CHECKPOINT")
+    name = own.database.value(
+        "SELECT pg_walfile_name(confirmed_flush_lsn) FROM pg_replication_slots WHERE slot_name = %s", (own.slot,)
+    )
+    server.stop()
+    WAL_LOSSES[how](server.data / "pg_wal" / name)
+    server.start()
+
+    assert COPY_ALL in refusal_of(own.start())
+    assert "WAL" in own.refusal()
+    lost = copy_all_again(own)
+
+    assert lost is not None
+    assert "WAL" in lost
+
+
 @pytest.mark.parametrize("rows", [in_soak(5), 3000], ids=["below", "outgrown"])
 def test_older_backup_is_followed_in_a_new_epoch_whatever_its_lsns_are(own: ProducerUnderTest, rows: int) -> None:
     """I8: killed with its slot made, the start asks no guard: once the WAL has outgrown what was published, slot and

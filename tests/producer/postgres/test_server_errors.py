@@ -141,6 +141,27 @@ def test_file_that_postgres_can_name_no_table_of_or_two_ends_every_session_of_it
         raise_for_result(cast(Any, Lost()), failed("XX000", message))
 
 
+@pytest.mark.parametrize(
+    ("sqlstate", "message"),
+    [
+        ("58P01", "das angeforderte WAL-Segment 00000001000000000000000A wurde schon entfernt"),
+        ("XX001", "could not read from WAL segment 00000001000000000000000A, offset 8192: read 0 of 8192"),
+        ("XX000", "could not find record while sending logically-decoded data: invalid record length at 0/A000028"),
+    ],
+)
+def test_wal_that_is_not_there_or_damaged_ends_every_session_of_its_slot(sqlstate: str, message: str) -> None:
+    """I7: the slot does not tell. A segment is named in any language, and the words of internal errors are in one."""
+    lost = lost_by(failed(sqlstate, message))
+    assert message in lost.what
+    assert lost.remedy.endswith(f"; or {COPY_ALL}")
+
+
+def test_file_that_is_no_wal_is_asked_for_again() -> None:
+    result = failed("58P01", 'could not open file "pg_replslot/s/xid-1-lsn-0-1.spill"')
+    with pytest.raises(RetryableError):
+        raise_for_result(cast(Any, Lost()), result, is_stream=True)
+
+
 def test_publication_that_was_not_there_when_the_change_was_made_ends_every_session_of_its_slot() -> None:
     """I7: until 17 the name is looked up as of the change. At a start the same code is about a slot or a table."""
     result = failed("42704", 'publication "w" does not exist')
