@@ -14,7 +14,7 @@ from walbridge.producer.guards.baseline import followed_names
 from walbridge.producer.guards.same_past import can_be_asked, refuse_other_past
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.start import refuse_bad_start, refuse_moved_slot, seen_timeline
-from walbridge.producer.kafka.control_topics import read_progress
+from walbridge.producer.kafka.control_topics import newest_ends, read_progress
 from walbridge.producer.kafka.table_requests import TableRequests, copy_of_all_asked
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.named_origin import with_origin_of_session
@@ -202,6 +202,7 @@ def _opened_watch(settings: Settings, connection: SqlConnection, parts: Parts) -
     watch = SourceWatch(settings, connection, parts.admin, parts.tables, parts.out.tracker)
     watch.notices_tables = True
     parts.publisher.on_first_rows, parts.publisher.on_late = watch.topics.refuse_others, watch.topics.suspect
+    watch.topics.cut_short = parts.admin.cut_short(newest_ends(settings))
     watch.open()
     return watch
 

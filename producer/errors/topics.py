@@ -47,6 +47,15 @@ def table_topic_remade(table: str, topic: str) -> TopicLost:
     )
 
 
+def table_topic_cut_short(table: str, topic: str) -> TopicLost:
+    """What is written next would lie at offsets that readers have passed, or that cuts name for other records."""
+    return TopicLost(
+        f"topic {topic} of table {table} ends before records that were published: "
+        "a broker lost what it had acknowledged",
+        remedy=copied_again(table),
+    )
+
+
 def topic_given_up(table: str, topic: str) -> TopicLost:
     """It was said before why."""
     return TopicLost(f"nothing of table {table} is written to topic {topic} any more", remedy=copied_again(table))

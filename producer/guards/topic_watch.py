@@ -8,6 +8,7 @@ of all tables is refused (I7).
     made anew                    likewise; before the first rows of a session that a partition got are committed, since
                                  its id is another one; afterwards by its offsets (``kafka/publisher.py``)
     partitions added             likewise; before the first commit of rows to it (I3)
+    its newest records lost      at the beginning of a session, by the newest cuts
     [topics] partitions changed  at a start
     [topics] format changed      likewise
     [topics.cleanup] changed     likewise
@@ -25,6 +26,7 @@ from walbridge.producer.errors.topics import (
     format_set,
     metadata_gone,
     partitions_set,
+    table_topic_cut_short,
     table_topic_gone,
     table_topic_remade,
     topic_given_up,
@@ -74,6 +76,8 @@ class TopicWatch:
         self._asked_s = 0.0
         self._suspected: TopicDescriptions | None = None
         self._suspect_due_s = 0.0
+        self.cut_short: Collection[str] = ()
+        """Topics that lack records which were published, as this session found them."""
 
     def open(self) -> tuple[Collection[int], Mapping[str, DescribedTopic]]:
         """Compare all of them, and [topics] partitions; returns the tables that need another topic, and what is there.
@@ -135,6 +139,8 @@ class TopicWatch:
             return table_topic_gone(table, topic)
         if is_known and known.topic_id not in (None, here.topic_id):
             return table_topic_remade(table, topic)
+        if topic in self.cut_short:
+            return table_topic_cut_short(table, topic)
         counts = self._tables.topics.partition_counts_of(relation_id, topic)
         if counts and here.partition_count not in counts:
             return topic_grown(table, topic, here.partition_count, max(counts))

@@ -6,6 +6,8 @@ so the same transaction would not do (I2).
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -16,6 +18,7 @@ from walbridge.producer.kafka.instance import SERVE_S, Instance
 from walbridge.producer.kafka.kafka_transaction import BatchAborted
 from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.producer.kafka.topic_specs import message_bytes_max
+from walbridge.schemas.control.cut import PartitionId, decode_cut
 from walbridge.schemas.control.metadata_record import (
     SYSTEM_HEADER,
     RelationRecord,
@@ -32,10 +35,13 @@ from walbridge.schemas.control.progress_record import (
 )
 from walbridge.schemas.errors import COPY_ALL_FIRST, KafkaAway, OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.topics import metadata_topic, progress_topic
+from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 _NEWEST_RECORDS = 8
 """How many are read from the end: one alone may be ours although another slot writes there too."""
+
+_NEWEST_CUTS, _NEWEST_CUT_BYTES = 500, 200_000
+"""What a broker has not put on its disk yet is some seconds old. Those of hundreds of tables take a while to decode."""
 
 _WRITTEN_AT_ONCE = 200
 """So many records wait for their acknowledgement together: a record of a wide table has hundreds of kilobytes."""
@@ -167,6 +173,26 @@ def refuse_overtaken(settings: Settings, own: Progress) -> None:
     found = read_progress(settings)
     if found is None or (found.epoch, found.cut_id) != (own.epoch, own.cut_id):
         raise BatchAborted("another producer published for this pipeline meanwhile")
+
+
+def newest_ends(settings: Settings) -> dict[PartitionId, int]:
+    """By partition, where the last records end that one of the newest cuts names.
+
+    Raises:
+        RetryableError: no broker answers.
+    """
+    ends: dict[PartitionId, int] = {}
+    size = 0
+    with PartitionLog(settings, cuts_topic(settings.name), 0) as log:
+        for message in islice(log.backwards(), _NEWEST_CUTS):
+            value = message.value() or b""
+            with suppress(ProtocolError):  # the record of another program is told by the job, which stops there
+                for part in decode_cut(value).partitions:
+                    ends.setdefault((part.topic, part.partition), part.end_offset)
+            size += len(value)
+            if size > _NEWEST_CUT_BYTES:
+                break
+    return ends
 
 
 def slot_progress(log: PartitionLog, settings: Settings, *, all_tables: bool = True) -> Progress | None:

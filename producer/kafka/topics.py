@@ -10,14 +10,20 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import NewTopic
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import NewTopic, OffsetSpec
 
 from walbridge.producer.kafka.client_config import REQUEST_TIMEOUT_S, admin_client
-from walbridge.producer.kafka.topic_descriptions import TopicDescriptions, visible_partition_count
+from walbridge.producer.kafka.topic_descriptions import (
+    DELETED,
+    TopicDescriptions,
+    not_described,
+    visible_partition_count,
+)
 from walbridge.producer.kafka.topic_settings import TopicSettings
 from walbridge.producer.kafka.topic_specs import TopicSpec
 from walbridge.runtime.back_off import BackOff
+from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import KafkaAway, KafkaRefuses, OperatorError
 from walbridge.schemas.settings import Settings
 
@@ -25,6 +31,9 @@ log = structlog.get_logger()
 
 CONTACT_TIMEOUT_S = 3.0
 """Time limit of the first request, which cannot be interrupted: the caller tries again."""
+SHORTER_AFTER_S = 5.0
+"""How long a log may be shorter than what was acknowledged: a broker that takes over a partition may need some time."""
+_LOOK_S = 0.2
 _REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _MADE_AT_ONCE = 1_000
 """Topics, partitions and settings in one request: a controller refuses more than 10,000 records at once, and has as
@@ -107,6 +116,39 @@ class TopicAdmin:
         return TopicDescriptions(
             wanted, self._admin.describe_topics(TopicCollection(wanted), request_timeout=REQUEST_TIMEOUT_S)
         )
+
+    def cut_short(self, ends: Mapping[PartitionId, int]) -> set[str]:
+        """Topics of which a partition ends before it should: its broker has lost records that it had acknowledged.
+
+        Args:
+            ends: by partition, where records end that were published.
+
+        Raises:
+            RetryableError: no broker answers.
+            OperatorError: it refuses to tell.
+        """
+        until_s = time.monotonic() + SHORTER_AFTER_S
+        left = ends
+        while (left := self._shorter(left)) and time.monotonic() < until_s:
+            time.sleep(_LOOK_S)
+        return {topic for topic, _ in left}
+
+    def _shorter(self, ends: Mapping[PartitionId, int]) -> dict[PartitionId, int]:
+        if not ends:
+            return {}
+        asked = {TopicPartition(*each): OffsetSpec.latest() for each in ends}  # type: ignore[no-untyped-call]
+        shorter = {}
+        for each, future in self._admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S).items():
+            try:
+                found = future.result().offset
+            except KafkaException as error:
+                if error.args[0].code() != DELETED:
+                    raise not_described(f"the end of topic {each.topic} is not told", error.args[0]) from None
+                continue
+            partition_id = each.topic, each.partition
+            if found < ends[partition_id]:
+                shorter[partition_id] = ends[partition_id]
+        return shorter
 
     def ask_settings_ahead(self, topics: Iterable[str]) -> None:
         """Ask for what the next ``check`` compares, without waiting for the answers."""

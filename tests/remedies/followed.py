@@ -143,6 +143,10 @@ FOLLOWED: dict[str, str] = {
     "producer/errors/topics.py:table_topic_gone": (
         "tests/faults/tables/test_topic_lost.py::test_producer_stops_for_the_topic_of_one_table_where_settings_say_so"
     ),
+    "producer/errors/topics.py:table_topic_cut_short": (
+        "tests/faults/tables/test_topic_lost.py::"
+        "test_topic_of_which_a_broker_lost_what_it_had_acknowledged_is_another_one_after_the_start"
+    ),
     "producer/errors/topics.py:topic_remade": GUARDS,
     "producer/follow.py:read_own_progress": (
         "tests/faults/refusals/test_guards.py::"

@@ -6,7 +6,7 @@ Session, OpenBatch, Publisher, ProgressTracker, ReplicationStream, Tables.
 """
 
 import importlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from types import SimpleNamespace
@@ -25,6 +25,7 @@ from walbridge.producer.kafka.topic_specs import TopicSpec
 from walbridge.producer.postgres.facts import PublicationState, TableFacts, TableStorage
 from walbridge.producer.postgres.publications.combined_publications import EVERY_TABLE
 from walbridge.producer.session.parts import SessionParts
+from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
 
@@ -87,6 +88,10 @@ class Admin:
         """As ``TopicAdmin.describe``: nobody deletes one or makes one anew."""
         found = {name: DescribedTopic("one", self._broker.partition_counts.get(name, 1)) for name in names}
         return SimpleNamespace(names=frozenset(found), is_answered=True, found=lambda: found)
+
+    def cut_short(self, ends: Mapping[PartitionId, int]) -> set[str]:
+        """As ``TopicAdmin.cut_short``: this broker loses nothing."""
+        return set()
 
     def partition_counts(self) -> dict[str, int]:
         """As ``TopicAdmin.partition_counts``."""

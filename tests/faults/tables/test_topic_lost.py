@@ -5,14 +5,18 @@ Its next copy goes there, all others flow, and nothing is ever committed to a to
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.faults.log_tail import cut_short
 from tests.faults.topic_life import TopicLife
+from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest, Running, refusal_of
 from tests.in_soak import in_soak, others_in_variants
 from tests.wait import wait_until
+from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.topics import data_topic
 
@@ -109,6 +113,47 @@ def test_topic_that_was_lost_while_nobody_wrote_is_another_one_after_the_start(
     check_moved(following, running)
     assert why in running.log
     assert life.count(topic(following)) == count, "it is left as it is"
+
+
+@pytest.fixture
+def with_own_broker(database: Database, pipeline_name: str, tmp_path: Path) -> Iterator[ProducerUnderTest]:
+    """It follows ``t`` and ``u``, one partition each."""
+    database.execute(
+        "CREATE TABLE t (id serial PRIMARY KEY, v int); CREATE TABLE u (id int PRIMARY KEY, v text);"
+        "INSERT INTO u SELECT i, 'v' || i FROM generate_series(1, 20) i"
+    )
+    with KafkaBroker() as broker:
+        producer = ProducerUnderTest(pipeline_name, database, broker, tmp_path)
+        producer.publish("t", "u")
+        try:
+            yield producer
+        finally:
+            producer.kill_all()
+
+
+def test_topic_of_which_a_broker_lost_what_it_had_acknowledged_is_another_one_after_the_start(
+    with_own_broker: ProducerUnderTest,
+) -> None:
+    """What comes next would lie where readers have been, at offsets that cuts name for other records."""
+    producer = with_own_broker
+    running = settle(producer)
+    write(producer, 200)
+    producer.check_equal()
+    running.stop()
+
+    cut_short(producer.kafka, topic(producer), 2)
+
+    write(producer, 300)
+    running = producer.start_streaming()
+    wait_until(lambda: running.log.count("table is copied") == 1, "the copy")
+    assert "a broker lost what it had acknowledged" in running.log
+    producer.deleted_topics.add(topic(producer))  # as far as its readers go
+    write(producer, 400)
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+    moved, other = table(producer, "u"), table(producer, "t")
+    assert (moved.state, moved.topic) == ("current", f"{topic(producer)}_2")
+    assert (other.state, other.topic) == ("current", topic(producer, "t"))
 
 
 @losses("deleted")

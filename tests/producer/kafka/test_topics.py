@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import ConfigResource
 
 from walbridge.embedded.kafka import KafkaBroker
-from walbridge.producer.kafka import control_topics, partition_log
+from walbridge.producer.kafka import control_topics, partition_log, topics
 from walbridge.producer.kafka.client_config import client_config
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.partition_log import SILENCE_S, PartitionLog
@@ -331,3 +331,40 @@ def test_topics_take_records_of_a_machine_whose_clock_is_ahead(kafka: KafkaBroke
 
     assert client.flush(60) == 0
     assert refused == [None] * len(specs)
+
+
+def ends_told(monkeypatch: pytest.MonkeyPatch, *told: int) -> TopicAdmin:
+    """Of a client that tells these ends of each partition, one after the other; the last one again and again."""
+    monkeypatch.setattr(topics, "SHORTER_AFTER_S", 0.2)
+    monkeypatch.setattr(topics, "_LOOK_S", 0.0)
+    left = [*told]
+
+    def list_offsets(asked: dict[Any, Any], **_: object) -> dict[Any, Any]:
+        end = left.pop(0) if len(left) > 1 else left[0]
+        return {each: SimpleNamespace(result=lambda: SimpleNamespace(offset=end)) for each in asked}
+
+    return admin_of(SimpleNamespace(list_offsets=list_offsets))
+
+
+def test_topic_that_ends_before_what_was_published_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = ends_told(monkeypatch, 9)
+
+    assert admin.cut_short({("p.public.t", 0): 10, ("p.public.u", 1): 9}) == {"p.public.t"}
+
+
+def test_topic_is_waited_for_whose_new_leader_does_not_know_its_end_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = ends_told(monkeypatch, 3, 7, 10)
+
+    assert admin.cut_short({("p.public.t", 0): 10}) == set()
+
+
+@pytest.mark.parametrize(("error", "raised"), [(NOT_ALLOWED, OperatorError), (NOT_THERE, None)])
+def test_topic_whose_end_is_not_told_is_no_shorter_one(error: KafkaError, raised: type[Exception] | None) -> None:
+    """One that is gone is told as such by its description."""
+    admin = admin_of(SimpleNamespace(list_offsets=lambda asked, **_: {each: Answer(error) for each in asked}))
+
+    if raised is None:
+        assert admin.cut_short({("p.public.t", 0): 10}) == set()
+    else:
+        with pytest.raises(raised, match=r"p\.public\.t"):
+            admin.cut_short({("p.public.t", 0): 10})
