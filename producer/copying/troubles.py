@@ -36,9 +36,15 @@ def with_trouble(known: TableProgress, now_s: float) -> TableProgress:
     return replace(known, troubles=_counted(_recent(known, now_s), now_s))
 
 
+def with_fault(known: TableProgress, now_s: float) -> TableProgress:
+    """The same of a fault that its copy meets, and goes on: of those only the ones of the last hour count, since one
+    copy may take days and meet many."""
+    return replace(known, troubles=_counted(_of_last_hour(known, now_s), now_s))
+
+
 def with_copy_begun(known: TableProgress, now_s: float) -> TableProgress:
     """The record of a table whose copy begins: what it keeps are the troubles that count at its end."""
-    return replace(known, troubles=tuple(each for each in known.troubles if now_s - WITHIN_S < each <= now_s))
+    return replace(known, troubles=_of_last_hour(known, now_s))
 
 
 def with_copy_ended(known: TableProgress, now_s: float) -> TableProgress:
@@ -48,7 +54,11 @@ def with_copy_ended(known: TableProgress, now_s: float) -> TableProgress:
 
 
 def _recent(known: TableProgress, now_s: float) -> tuple[int, ...]:
-    return known.troubles if known.state == COPYING else with_copy_begun(known, now_s).troubles
+    return known.troubles if known.state == COPYING else _of_last_hour(known, now_s)
+
+
+def _of_last_hour(known: TableProgress, now_s: float) -> tuple[int, ...]:
+    return tuple(each for each in known.troubles if now_s - WITHIN_S < each <= now_s)
 
 
 def _counted(recent: tuple[int, ...], now_s: float) -> tuple[int, ...]:

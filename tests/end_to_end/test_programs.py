@@ -1,6 +1,6 @@
 """The programs as an operator runs them, on a database that is not the demo's (ten tables): ``make soak``.
 
-In each run the campaign kills both under load and has them stop in peace, the demo and ``test_kafka_rights.py`` run
+In each run the campaign kills both under load and has them stop in peace, the demo and ``test_all_locked.py`` run
 the verbs, ``test_changes.py``, ``test_types.py`` and the differential test have such tables, and ``walbridge/verify``
 a source that is written to.
 """

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import structlog
 
-from walbridge.producer.copying.troubles import is_copied_too_often, with_trouble
+from walbridge.producer.copying.troubles import is_copied_too_often, with_fault
 from walbridge.producer.copying.window import Void
 from walbridge.producer.errors.tables import Unreadable, cannot_be_read
 from walbridge.producer.postgres.copy_beside.copy_protocol import (
@@ -156,7 +156,7 @@ class CopyAnswers:
         self, known: TableProgress, table: PublishedTable | None, fault: ServerFault
     ) -> Unreadable | ServerFault:
         """The fault; once it has come each time, why only a person can mend it."""
-        counted = with_trouble(known, time.time())
+        counted = with_fault(known, time.time())
         self._out.tracker.remember_tables({known.relation_id: counted})
         name = table.qualified_name if table is not None else str(known.name)
         return cannot_be_read(name, fault) if is_copied_too_often(counted.troubles) else fault

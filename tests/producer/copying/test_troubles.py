@@ -13,6 +13,7 @@ from walbridge.producer.copying.troubles import (
     is_copied_too_often,
     with_copy_begun,
     with_copy_ended,
+    with_fault,
     with_trouble,
 )
 from walbridge.schemas.control.table_progress import COPYING, CURRENT, QUARANTINED, STALE, TableProgress
@@ -108,3 +109,10 @@ def test_table_that_was_well_for_an_hour_after_its_copy_has_no_trouble() -> None
 def test_copy_that_ends_before_a_clock_that_was_set_back_leaves_troubles_as_they_are() -> None:
     begun = with_copy_begun(with_trouble(KNOWN, 1000), 1005)
     assert with_copy_ended(begun, 500).troubles == (1000,)
+
+
+def test_faults_that_a_copy_of_days_meets_now_and_then_do_not_add_up() -> None:
+    table = replace(KNOWN, state=COPYING)
+    for number in range(2 * AGAIN_MAX):
+        table = with_fault(table, number * WITHIN_S / 2)
+    assert not is_copied_too_often(table.troubles)
