@@ -128,5 +128,5 @@ def unreadable_error(what: str, error: Exception) -> BaseException:
     return OperatorError(
         f"{what} cannot be read: {type(error).__name__}",
         remedy="see that the path names this lake, that this user may read it, and that neither its files nor its "
-        "log were vacuumed before [lake] cut_retention_hours",
+        "log were vacuumed before [lake] cut_retention_hours; walbridge copy TABLE makes a table of damaged files anew",
     )

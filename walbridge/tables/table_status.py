@@ -102,12 +102,12 @@ def share_of(copy: TableCopy | None, size: TableSize | None) -> float | None:
 
 
 def state_text(status: TableStatus) -> str:
-    """``current``, ``copying 42 %``, ``stale since 0/2BC: why``."""
+    """``current``, ``copying 42 %``, ``copying 42 %, waits: why``, ``stale since 0/2BC: why``."""
     asked = ", to be copied again" if status.is_asked and status.state != COPYING else ""
     if status.why == FIRST_COPY_WAITS:
         return f"{status.state}: {status.why}"
     if status.state == COPYING:
-        return f"copying{share_text(status.share)}"
+        return f"copying{share_text(status.share)}" + (f", waits: {status.why}" if status.why else "")
     since = (
         "" if status.since is None or status.state in (CURRENT, ARCHIVE, NEW) else f" since {format_lsn(status.since)}"
     )

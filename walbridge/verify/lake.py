@@ -37,7 +37,7 @@ _READ_OPTIONS = {
 }
 _READABLE = (
     "see that [lake] path names this lake, that this user may read it, and that neither its files nor its log were "
-    "vacuumed before [lake] cut_retention_hours"
+    "vacuumed before [lake] cut_retention_hours; walbridge copy TABLE makes a table of damaged files anew"
 )
 
 

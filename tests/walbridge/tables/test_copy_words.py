@@ -177,6 +177,13 @@ def test_table_that_waits_for_its_first_copy_is_not_copied_again() -> None:
     assert state_text(found) == state_text(replace(found, is_asked=True)) == "stale: its first copy has not begun"
 
 
+def test_copy_that_waits_for_a_person_says_for_what() -> None:
+    waits = replace(COPYING, why="permission denied for table orders")
+    (found,) = table_statuses(pipeline_tables(known("public.orders", progress=waits)), None)
+
+    assert state_text(found) == "copying 50 %, waits: permission denied for table orders"
+
+
 def test_share_is_of_the_rows_that_the_server_expects_and_never_whole() -> None:
     assert TableSize(1000, 10**6).share(250, 1) == 0.25
     assert TableSize(1000, 10**6).share(5000, 1) == 0.99
