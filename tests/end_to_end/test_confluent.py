@@ -16,7 +16,6 @@ FEW = Volume(300, LOCAL_FOLD_MAX.bytes)
 """Of one table, that the driver takes: with fewer Spark comes in sooner."""
 
 
-@pytest.mark.variant(of="test_lake_equals_the_source")
 @pytest.mark.parametrize("taken", [FEW, in_soak(LOCAL_FOLD_MAX)], ids=["few", "many"])
 def test_lake_equals_the_source_and_never_asks_the_registry(
     pipeline: PipelineUnderTest, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch, taken: Volume
