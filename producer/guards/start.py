@@ -264,9 +264,14 @@ def refuse_foreign_slot(slot: SlotState | None, name: str) -> None:
         OperatorError: always, when there is a slot.
     """
     if slot is not None:
+        mends = f"if nobody needs it: SELECT pg_drop_replication_slot('{name}')"
+        if slot.plugin == "pgoutput":
+            mends = (
+                "if it is this pipeline's, whose topics were deleted, or nobody needs it: walbridge drop --slot-only, "
+                "then walbridge produce, which copies all tables"
+            )
         raise OperatorError(
             f"slot {name} exists, but <pipeline>.progress says nothing of it",
-            remedy="if it is this pipeline's, whose topics were deleted, or nobody needs it: "
-            "walbridge drop --slot-only, then walbridge produce, which copies all tables; else name another in "
-            "[postgres] slot; if the pipeline had another name before, set formerly to that one",
+            remedy=f"{mends}; else name another in [postgres] slot; "
+            "if the pipeline had another name before, set formerly to that one",
         )

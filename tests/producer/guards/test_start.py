@@ -194,8 +194,12 @@ def test_two_phase_of_slot_progress_and_setting_must_agree(
 def test_slot_that_our_progress_does_not_know_is_refused() -> None:
     refuse_foreign_slot(None, "walbridge")
 
-    with pytest.raises(OperatorError, match="says nothing of it"):
+    with pytest.raises(OperatorError, match="says nothing of it") as refused:
         refuse_foreign_slot(SLOT, "walbridge")
+    assert "walbridge drop --slot-only" in refused.value.remedy
+    with pytest.raises(OperatorError) as refused:
+        refuse_foreign_slot(replace(SLOT, plugin="test_decoding"), "walbridge")
+    assert "pg_drop_replication_slot" in refused.value.remedy  # walbridge drop leaves it
 
 
 COPYING = replace(STREAMING, state="copying", tables={})

@@ -99,8 +99,9 @@ GUARDS: dict[str, tuple[Progress | None, SlotState | None, Finding]] = {
         error(
             "slot",
             "slot walbridge exists, but <pipeline>.progress says nothing of it",
-            "if nobody needs it: SELECT pg_drop_replication_slot('walbridge'); else name another in [postgres] slot; "
-            "if the pipeline had another name before, set formerly to that one",
+            "if it is this pipeline's, whose topics were deleted, or nobody needs it: walbridge drop --slot-only, then "
+            "walbridge produce, which copies all tables; else name another in [postgres] slot; if the pipeline had "
+            "another name before, set formerly to that one",
         ),
     ),
     "progress without its slot": (
