@@ -23,6 +23,8 @@ from walbridge.spark_consumer.errors import classified_error
 
 _NOTHING_THERE = re.compile(r"No files in log segment|\bcode: 2\b")
 """In delta-rs' error: a listing without a commit, or ENOENT for a local folder."""
+_GONE_MEANWHILE = re.compile(r"Failed to canonicalize path .*\(os error 2\)")
+"""In its error where a local folder went between its two looks at it."""
 _IN_THE_WAY = re.compile(r"\(os error (20|40)\)")
 """In its error: ENOTDIR or ELOOP, where a file or a link stands in the place of a table's log."""
 
@@ -46,6 +48,8 @@ def table_if_any(uri: str, storage_options: dict[str, str] | None = None) -> Del
             raise
         raise DamagedTable("its log is no folder") from error
     except DeltaError as error:
+        if _GONE_MEANWHILE.search(str(error)):
+            return None
         if not is_damaged_log(error):
             raise
         raise DamagedTable(unknown_feature(error) or DAMAGED_LOG) from error

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from tests.spark_consumer.events import column, relation
 from walbridge.schemas.errors import OperatorError
@@ -31,6 +31,23 @@ def test_table_whose_folder_is_missing_or_holds_no_commit_is_none(lake: Path) ->
 
     assert [LakeTable.open(f"{lake}/{name}", {}) for name in ("missing", "empty", "interrupted")] == [None] * 3
     assert open_table(str(lake)) is None
+
+
+@pytest.mark.parametrize(("code", "is_none"), [(2, True), (13, False)])
+def test_table_whose_folder_goes_while_it_is_opened_is_none(
+    lake: Path, monkeypatch: pytest.MonkeyPatch, code: int, is_none: bool
+) -> None:
+    """Delta-rs looks twice, and has other words when the second look finds nothing."""
+
+    def opened(uri: str, **_: object) -> None:
+        raise DeltaError(f'Generic error: Failed to canonicalize path "{uri}": of the system (os error {code})')
+
+    monkeypatch.setattr(opening, "DeltaTable", opened)
+    if is_none:
+        assert opening.table_if_any(f"{lake}/t") is None
+        return
+    with pytest.raises(DeltaError):
+        opening.table_if_any(f"{lake}/t")
 
 
 def test_table_that_is_there_is_opened(lake: Path) -> None:
