@@ -33,7 +33,7 @@ export HYPOTHESIS_STORAGE_DIRECTORY := $(HOME_DIR)/hypothesis
 help:
 	$(SAY) 'make demo    start everything, run a load, show it live, verify' \
 	       'make check   format, lint, types, import rules, unit tests (about 2 min on 2 cores)' \
-	       'make test    check, and each behaviour on real servers (about 25 min on 2 cores)' \
+	       'make test    check, and each behaviour on real servers (25 to 40 min on 2 cores)' \
 	       'make variants  more of the kinds that `make test` shows: versions, kill points, types, options, states' \
 	       'make one     the tests that T names, whatever they need: make one T=tests/schemas' \
 	       'make setup   what the others do first; then: . $(VENV)/bin/activate' \
