@@ -16,6 +16,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -43,6 +44,7 @@ class FileHistory:
         self._uses = Counter(self._vectors.values())
         self._events = dict.fromkeys([*(contents or {}), *self._uses], _THERE)
         self._removed_ms: dict[str, int] = {}
+        self._listed: LogFiles | None = None
 
     def read(
         self,
@@ -52,26 +54,35 @@ class FileHistory:
         log: Callable[[], LogFiles],
         is_late: Callable[[], bool],
     ) -> bool:
-        """Read on until it is late; returns whether the newest version is reached. ``named`` and ``log`` are asked once
-        at most: nobody else changes them meanwhile.
+        """Read on until it is late; returns whether the newest version is reached. ``named`` is asked once at most, and
+        ``log`` again only once a file of it is gone: in a long log it may take as long as there is time.
 
         Raises:
             FileNotFoundError: a named version cannot be read any more.
         """
-        listed: LogFiles | None = None
         versions: list[int] = []
         while self.read_to < newest and not is_late():
             try:
                 with files.open_input_file(f"_delta_log/{commit_name(self.read_to + 1)}") as commit:
                     lines = bytes(commit.read()).splitlines()
             except FileNotFoundError:
-                if listed is None:
-                    listed, versions = log(), sorted({*(each for each in named() if each < newest), newest})
+                versions = versions or sorted({*(each for each in named() if each < newest), newest})
                 upto = versions[bisect_right(versions, self.read_to)]
-                self.jump(upto, contents_at(files, listed, upto))
+                self.jump(upto, self._contents_at(files, log, upto))
                 continue
             self.add_commit(self.read_to + 1, map(json.loads, filter(_is_of_files, lines)))
-        return self.read_to == newest
+        if self.read_to < newest:
+            return False
+        self._listed = None
+        return True
+
+    def _contents_at(self, files: DeltaStorageHandler, log: Callable[[], LogFiles], version: int) -> Contents:
+        """By the log as it was listed before: no file of it ever changes, whatever was added or deleted since."""
+        if self._listed is not None:
+            with suppress(FileNotFoundError):
+                return contents_at(files, self._listed, version)
+        self._listed = log()
+        return contents_at(files, self._listed, version)
 
     def add_commit(self, version: int, actions: Iterable[Any]) -> None:
         """Take the next commit. A file that it removes and adds again, with another vector, is no event (I9)."""
