@@ -159,8 +159,8 @@ class OldFiles:
                     return None
                 history = FileHistory(oldest, contents_at(gap.files, gap.log(), oldest))
                 self._histories[gap.path] = str(gap.table.metadata().id), history
-            named = gap.named  # before the time begins that is left for the log
-            history.read(gap.files, gap.table.version(), lambda: named, gap.log, gap.deadline())
+            # Rows are read before the time begins that is left for the log.
+            history.read(gap.files, gap.table.version(), gap.named, gap.log, gap.deadline())
         except FileNotFoundError:  # somebody else deleted what a row names: without it nobody knows
             self._histories.pop(gap.path, None)
             return None

@@ -50,12 +50,12 @@ class FileHistory:
         self,
         files: DeltaStorageHandler,
         newest: int,
-        named: Callable[[], Collection[int]],
+        named: Collection[int],
         log: Callable[[], LogFiles],
         is_late: Callable[[], bool],
     ) -> bool:
-        """Read on until it is late; returns whether the newest version is reached. ``named`` is asked once at most, and
-        ``log`` again only once a file of it is gone: in a long log it may take as long as there is time.
+        """Read on until it is late; returns whether the newest version is reached. ``log`` is asked again only once a
+        file of it is gone: in a long log it may take as long as there is time.
 
         Raises:
             FileNotFoundError: a named version cannot be read any more.
@@ -66,7 +66,7 @@ class FileHistory:
                 with files.open_input_file(f"_delta_log/{commit_name(self.read_to + 1)}") as commit:
                     lines = bytes(commit.read()).splitlines()
             except FileNotFoundError:
-                versions = versions or sorted({*(each for each in named() if each < newest), newest})
+                versions = versions or sorted({*(each for each in named if each < newest), newest})
                 upto = versions[bisect_right(versions, self.read_to)]
                 self.jump(upto, self._contents_at(files, log, upto))
                 continue

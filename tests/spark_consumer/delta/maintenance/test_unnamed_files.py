@@ -86,8 +86,8 @@ def test_log_is_listed_once_however_many_versions_are_kept_of_it(tmp_path: Path)
 
     lives = FileHistory(3, contents_at(files, log(), 3))
     late = iter([False, False, True])
-    assert not lives.read(files, 30, lambda: kept, log, lambda: next(late))
-    assert lives.read(files, 30, lambda: kept, log, lambda: False)
+    assert not lives.read(files, 30, kept, log, lambda: next(late))
+    assert lives.read(files, 30, kept, log, lambda: False)
     assert listings == 2
     assert len(lives.unnamed(kept[:-1], 10**15)) == 3  # of the last of them, and of what came behind it
 
