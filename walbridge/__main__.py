@@ -6,17 +6,29 @@ Exit 0: done. 1: unequal (verify) or a bug. 2: the operator must act; what and h
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from walbridge.extras import MissingPackage, missing_package
 from walbridge.runtime.reports.crash_report import report_bug
 from walbridge.runtime.stop_signals import EXIT_CTRL_C
-from walbridge.runtime.streams import EXIT_UNREAD, hold_streams, nobody_reads, refused_print
+from walbridge.runtime.streams import EXIT_UNREAD, flush_output, hold_streams, nobody_reads, refused_print
 from walbridge.schemas.errors import OperatorError, RetryableError, back_again, report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb; its exit code."""
+    """Run one verb, and write all that it printed; its exit code."""
     hold_streams()
+    code = _run(argv)
+    try:
+        flush_output()
+    except BrokenPipeError:
+        return EXIT_UNREAD
+    except OSError as error:
+        return _unprinted(error)
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
     try:
         from walbridge.cli import app  # what takes longest until a verb begins: Ctrl-C is told nothing there either
 
@@ -36,11 +48,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             return EXIT_UNREAD
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except (OSError, UnicodeEncodeError) as error:
-        refused = refused_print(error)
-        return report_bug(error) if refused is None else report(refused)
+        return _unprinted(error)
     except Exception as error:
         return report_bug(error)
     return 0
+
+
+def _unprinted(error: OSError | UnicodeEncodeError) -> int:
+    refused = refused_print(error)
+    if refused is None:
+        return report_bug(error)
+    with suppress(OSError):  # the same, where this was about stdout
+        flush_output()
+    return report(refused)
 
 
 def _not_installed(missing: MissingPackage) -> OperatorError:

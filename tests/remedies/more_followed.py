@@ -212,7 +212,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "producer/guards/start.py:refuse_other_cluster",
     ),
     "tests/remedies/test_followed_producer.py::test_command_whose_server_left_is_run_again": (
-        "walbridge/__main__.py:main",
+        "walbridge/__main__.py:_run",
     ),
     "tests/remedies/test_followed_producer.py::"
     "test_copy_is_asked_for_once_the_producer_of_this_version_has_made_the_first": (

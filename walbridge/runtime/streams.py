@@ -1,7 +1,8 @@
 """stdout and stderr of a program or verb, which may be closed, on a full disk, or of an encoding with few characters.
 
 In: the streams of the process. Out: streams that are there, and a stderr whose write errors are ignored, since the
-program does not depend on its log lines; and, for a verb whose output cannot be printed, the error that says why.
+program does not depend on its log lines; and, for a verb whose output cannot be printed, the error that says why. What
+waits in the buffer of stdout is written while that can still be told: Python itself writes it after the exit code.
 """
 
 import codecs
@@ -69,6 +70,22 @@ def refused_print(error: OSError | UnicodeEncodeError) -> OperatorError | None:
             remedy="make room on its disk, then run the command again",
         )
     return None
+
+
+def flush_output() -> None:
+    """Write what was printed and waits in the buffer of stdout.
+
+    Raises:
+        OSError: it cannot be written. From now on it goes nowhere: else Python tries once more at the end, and ends
+            with code 120 (its manual, ``sys.exit``).
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+        raise
 
 
 def nobody_reads(end: SystemExit) -> bool:

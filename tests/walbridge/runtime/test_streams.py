@@ -33,6 +33,7 @@ prints = lambda *_, **__: print("→ Straße", flush=True) or 0
 sys.modules["walbridge.check"] = SimpleNamespace(check=prints)  # what it would import takes a second
 sys.exit(main(["check"]))
 """
+ENDS = PRINTS.replace(", flush=True", "")
 HELP = """
 import sys
 from walbridge.__main__ import main
@@ -52,7 +53,7 @@ def ran(program: str, folder: Path, output: str, **environ: str) -> subprocess.C
     """In a shell, with its output where that says."""
     return subprocess.run(
         ["bash", "-c", f'"$0" -c "$1" {output}', sys.executable, program],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "", **environ},
         cwd=folder,
         capture_output=True,
         text=True,
@@ -79,15 +80,19 @@ def test_verb_whose_terminal_lacks_a_sign_says_what_mends_it(encoding: str, tmp_
     assert ran(PRINTS, tmp_path, "", PYTHONIOENCODING="utf-8").stdout == "→ Straße\n"
 
 
-def test_verb_that_prints_to_a_full_disk_says_so(tmp_path: Path) -> None:
-    done = ran(PRINTS, tmp_path, "> /dev/full")
+@pytest.mark.parametrize("program", [PRINTS, ENDS], ids=["prints", "ends"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_verb_that_prints_to_a_full_disk_says_so(program: str, unbuffered: str, tmp_path: Path) -> None:
+    """Also where it tries only at its end."""
+    done = ran(program, tmp_path, "> /dev/full", PYTHONUNBUFFERED=unbuffered)
 
     assert done.returncode == 2
     assert "No space left on device" in done.stderr
-    assert "make room" in done.stderr
+    assert done.stderr.count("make room") == 1
+    assert "Exception ignored" not in done.stderr
 
 
-@pytest.mark.parametrize("program", [PRINTS, HELP], ids=["prints", "help"])
+@pytest.mark.parametrize("program", [PRINTS, ENDS, HELP], ids=["prints", "ends", "help"])
 def test_verb_that_nobody_reads_is_told_from_one_that_found_a_difference(program: str, tmp_path: Path) -> None:
     """As by ``walbridge --help | head -1``."""
     done = ran(program, tmp_path, "| true; exit ${PIPESTATUS[0]}")
