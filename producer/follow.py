@@ -6,6 +6,7 @@ session begins where this one's progress stands, so nothing is lost and nothing 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import structlog
 
@@ -44,7 +45,6 @@ from walbridge.schemas.errors import COPY_ALL_FIRST, KafkaAway, OperatorError, R
 from walbridge.schemas.position import Lsn, format_lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
-from walbridge.schemas.topics import cuts_topic
 
 log = structlog.get_logger()
 
@@ -203,8 +203,7 @@ def _opened_watch(settings: Settings, connection: SqlConnection, parts: Parts) -
     watch = SourceWatch(settings, connection, parts.admin, parts.tables, parts.out.tracker)
     watch.notices_tables = True
     parts.publisher.on_first_rows, parts.publisher.on_late = watch.topics.refuse_others, watch.topics.suspect
-    if parts.admin.partition_counts_of([cuts_topic(settings.name)]):  # else the guard tells that it is gone
-        watch.topics.cut_short = parts.admin.cut_short(newest_ends(settings))
+    watch.topics.published_ends = partial(newest_ends, settings)
     watch.open()
     return watch
 

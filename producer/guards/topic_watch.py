@@ -17,7 +17,7 @@ So nothing is ever committed to a topic that somebody else made under a name of 
 """
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from walbridge.producer.batch.progress import ProgressTracker
@@ -39,6 +39,7 @@ from walbridge.producer.kafka.topic_descriptions import TopicDescriptions
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.relations.registry_ids import format_name
 from walbridge.producer.relations.tables import Tables
+from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.progress_record import PARTITIONS_OPTION
 from walbridge.schemas.control.table_progress import GIVEN_UP, QUARANTINED, STALE, TableProgress
@@ -76,7 +77,9 @@ class TopicWatch:
         self._asked_s = 0.0
         self._suspected: TopicDescriptions | None = None
         self._suspect_due_s = 0.0
-        self.cut_short: Collection[str] = ()
+        self.published_ends: Callable[[], Mapping[PartitionId, int]] = dict
+        """By partition, where the records of the newest cuts end; asked for by ``open`` alone."""
+        self._cut_short: Collection[str] = ()
         """Topics that lack records which were published, as this session found them."""
 
     def open(self) -> tuple[Collection[int], Mapping[str, DescribedTopic]]:
@@ -88,6 +91,8 @@ class TopicWatch:
         """
         asked = self._ask()
         found = asked.found()
+        self._refuse_other_control_topics(found)  # before the topic of cuts is read, which may be gone
+        self._cut_short = self._admin.cut_short(self.published_ends())
         lost = self._compare(asked.names, found)
         self._compare_setting()
         return lost, found
@@ -118,15 +123,18 @@ class TopicWatch:
 
     def _compare(self, asked: Collection[str], found: Mapping[str, DescribedTopic]) -> dict[int, OperatorError]:
         """Tables that are followed, and need another topic."""
-        baseline = Baseline.of(self._tracker.progress)
-        if baseline is not None:
-            baseline.refuse_other_control_topics(found)
+        self._refuse_other_control_topics(found)
         lost = {}
         for record in self._tables.versions.newest(self._tracker.progress.relation_ids):
             if record.topic in asked and (reason := self._reason(record, found)) is not None:
                 lost[record.table.relation_id] = reason
         self._doubts.add(lost)
         return lost
+
+    def _refuse_other_control_topics(self, found: Mapping[str, DescribedTopic]) -> None:
+        baseline = Baseline.of(self._tracker.progress)
+        if baseline is not None:
+            baseline.refuse_other_control_topics(found)
 
     def _reason(self, record: RelationRecord, found: Mapping[str, DescribedTopic]) -> OperatorError | None:
         relation_id, topic, table = record.table.relation_id, record.topic, record.table.qualified_name
@@ -139,7 +147,7 @@ class TopicWatch:
             return table_topic_gone(table, topic)
         if is_known and known.topic_id not in (None, here.topic_id):
             return table_topic_remade(table, topic)
-        if topic in self.cut_short:
+        if topic in self._cut_short:
             return table_topic_cut_short(table, topic)
         counts = self._tables.topics.partition_counts_of(relation_id, topic)
         if counts and here.partition_count not in counts:

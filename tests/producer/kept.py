@@ -38,7 +38,7 @@ from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.relation_cache import RelationCache
 from walbridge.producer.relations.tables import Tables
-from walbridge.schemas.control.cut import Cut, PartitionRange, decode_cut
+from walbridge.schemas.control.cut import Cut, PartitionId, PartitionRange, decode_cut
 from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord
 from walbridge.schemas.control.progress_record import Progress, read_back
 from walbridge.schemas.control.table_progress import TableProgress
@@ -162,6 +162,8 @@ class Admin:
         """Whether what is asked is answered at once."""
         self.asked_count = 0
         """Calls of ``ensure``."""
+        self.ends: dict[PartitionId, int] = {}
+        """Of partitions that end before they should."""
 
     def ensure(self, specs: Iterable[TopicSpec]) -> dict[str, int]:
         self.asked_count += 1
@@ -181,6 +183,9 @@ class Admin:
         found = {name: DescribedTopic(self.ids.get(name, "one"), self.counts.get(name, 1)) for name in there}
         answer = SimpleNamespace(names=frozenset(asked), is_answered=self.answers, found=lambda: found)
         return cast(TopicDescriptions, answer)
+
+    def cut_short(self, ends: Mapping[PartitionId, int]) -> set[str]:
+        return {topic for (topic, number), end in ends.items() if self.ends.get((topic, number), end) < end}
 
     def check(self, specs: Iterable[TopicSpec]) -> None:
         """Nobody changes a setting."""

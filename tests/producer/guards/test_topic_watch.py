@@ -13,6 +13,7 @@ from tests.producer.kept import ITEMS, ORDERS
 from walbridge.producer.errors.topics import TopicLost
 from walbridge.producer.guards import look_pace, topic_watch
 from walbridge.producer.kafka.topics import TopicAdmin
+from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.control.table_progress import GIVEN_UP
 from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.settings import Settings
@@ -97,6 +98,30 @@ def test_topic_that_is_lost_is_noticed_also_where_the_stream_is_never_idle(monke
             watched.watched.look_before_cut()
 
     assert list(doubted(watched)) == [ORDERS]
+
+
+def test_topic_that_ends_before_the_newest_cuts_do_puts_its_table_alone_in_doubt() -> None:
+    """I4: its broker lost records that it had acknowledged."""
+    watched = followed()
+    watched.admin.ends[TOPIC, 0] = 9
+    watched.watched.topics.published_ends = lambda: {(TOPIC, 0): 10, ("p.public.items", 0): 10}
+    watched.open()
+
+    ((relation_id, why),) = doubted(watched).items()
+    assert (relation_id, "a broker lost what it had acknowledged" in why) == (ORDERS, True)
+
+
+def test_ends_of_cuts_are_not_read_where_a_topic_of_all_tables_is_gone() -> None:
+    """It may be the topic of cuts, and then would be waited for without end."""
+    watched = followed()
+    watched.admin.deleted.add("p.cuts")
+
+    def read() -> dict[PartitionId, int]:
+        raise KafkaAway("not read")
+
+    watched.watched.topics.published_ends = read
+    with pytest.raises(OperatorError, match=r"p\.cuts"):
+        watched.open()
 
 
 def test_broker_is_not_asked_for_topics_with_every_look(monkeypatch: pytest.MonkeyPatch) -> None:

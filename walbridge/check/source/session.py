@@ -7,6 +7,7 @@ instance is opened, which would fence a producer that runs.
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from walbridge.check.finding import Finding, ok, refused, warning
 from walbridge.check.reached import Reached
@@ -14,7 +15,7 @@ from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.troubles import after_trouble
 from walbridge.producer.errors.tables import TableRewritten
 from walbridge.producer.guards.source_watch import SourceWatch
-from walbridge.producer.kafka.control_topics import MetadataWriter
+from walbridge.producer.kafka.control_topics import MetadataWriter, newest_ends
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.named_publications import settings_of_session
 from walbridge.producer.postgres.catalog import table_names
@@ -70,6 +71,7 @@ def session_findings(
         settings = settings_of_session(settings, connection, tables, progress)
         watch = SourceWatch(settings, connection, admin, tables, ProgressTracker(progress))
         watch.notices_tables = watch.only_looks = True
+        watch.topics.published_ends = partial(newest_ends, settings)
         watch.open()
     except StreamLost as lost:
         yield lost_finding(SESSION, lost, is_copy_asked=is_copy_asked())
