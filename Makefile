@@ -18,10 +18,9 @@ PIP := TMPDIR=$(HOME_DIR)/tmp PIP_NO_INPUT=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP
        PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip install --quiet --require-virtualenv
 SAY := @printf '%s\n'
 
-# Nothing of the caller's Python or Java may leak into ours. Images of containers set PYTHONUNBUFFERED, which hides what
+# Nothing of the caller's Python, Spark or libpq may leak into ours. Images of containers set PYTHONUNBUFFERED, which hides what
 # becomes of a full buffer, and PYTHONDONTWRITEBYTECODE, with which every start of a program under test compiles anew.
-unexport $(filter-out PYTHON,$(filter PYTHON%,$(.VARIABLES)))
-unexport VIRTUAL_ENV SPARK_HOME PYSPARK_PYTHON PYSPARK_SUBMIT_ARGS
+unexport $(filter-out PYTHON,$(filter PYTHON% PYSPARK_% SPARK_% PYTEST_% PG%,$(.VARIABLES))) VIRTUAL_ENV
 export TMPDIR := $(HOME_DIR)/tmp
 export MYPY_CACHE_DIR := $(HOME_DIR)/mypy
 export RUFF_CACHE_DIR := $(HOME_DIR)/ruff
