@@ -125,8 +125,8 @@ def test_file_that_holds_other_than_keys_is_refused_and_its_remedy_followed(
     def asked(*lines: str) -> int:
         return copy_keys(settings, "t", written(tmp_path / "keys", *lines), wait=True, say=print)
 
-    told_form = "write keys as COPY prints them WITH (FORMAT csv), one on each line, columns in the order of the key"
-    assert told("t", "1", "two") == told_form
+    told_form = "write keys as COPY prints them WITH (FORMAT csv), without a header, one on each line"
+    assert told("t", "id", "1").startswith(told_form)
     assert told("t") == "write one key on each line"
     assert is_done(settings, "public.t")
     with producer.database.connect() as connection, connection.cursor().copy("COPY t TO STDOUT (FORMAT csv)") as out:

@@ -119,7 +119,8 @@ def _printed(
             return [*before, *_printed(connection, order, bounds[half:], file, first + half)]
     raise OperatorError(
         f"key {first:,} of {file} is none of ({', '.join(order.names)}) as Postgres reads it",
-        remedy="write keys as COPY prints them WITH (FORMAT csv), one on each line, columns in the order of the key",
+        remedy="write keys as COPY prints them WITH (FORMAT csv), without a header, one on each line, columns in "
+        "the order of the key",
     )
 
 
