@@ -5,8 +5,8 @@ walbridge writes besides the checkout is under it, so `make clean` is one remova
 
 WALBRIDGE_HOME wins; a checkout uses its own ``build``; an installed package the user's cache.
 Postgres refuses to run as root, so root starts it as another user, and that user must be able
-to enter the folder. Where some parent forbids it (a home of mode 0700) the folder moves to
-/var/tmp; nobody else's permissions are ever changed.
+to enter the folder. Where some parent forbids it (a home of mode 0700), or has a name that make
+cannot take (a space), the folder moves to /var/tmp; nobody else's permissions are ever changed.
 
 Only the standard library: the Makefile runs this file before anything is installed.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import stat
 import sys
@@ -23,6 +24,8 @@ from pathlib import Path
 
 MARKER = ".walbridge-home"
 MODE = 0o711  # another user may pass through, not look around
+_PLAIN_PATH = re.compile(r"[\w./+@,-]+", re.ASCII)
+"""What make takes in a target, a shell without quotes, and a JVM in a locale of ASCII."""
 
 
 class UnsafeHomeError(Exception):
@@ -54,7 +57,7 @@ def located(environ: Mapping[str, str] = os.environ, uid: int | None = None) -> 
     """Where the folder is or will be; makes nothing."""
     uid = os.getuid() if uid is None else uid
     folder = wanted(environ).resolve()
-    if uid != 0 or enterable_by_others(folder):
+    if _PLAIN_PATH.fullmatch(str(folder)) and (uid != 0 or enterable_by_others(folder)):
         return folder
     # The path's digest keeps two checkouts apart.
     digest = hashlib.sha256(str(folder).encode()).hexdigest()[:10]

@@ -41,6 +41,13 @@ def test_root_moves_where_others_cannot_enter(open_path: Path) -> None:
     assert located({"WALBRIDGE_HOME": str(open_path / "open")}, uid=0) == open_path / "open"
 
 
+@pytest.mark.parametrize("name", ["a folder", "Straße", "a:b", "50%", "it's", "$HOME", "#1"])
+def test_folder_that_make_or_java_cannot_take_is_another_one(name: str, open_path: Path) -> None:
+    """A checkout below it is used as any other."""
+    for uid in (0, 1000):
+        assert located({"WALBRIDGE_HOME": str(open_path / name / "build")}, uid=uid).parent == Path("/var/tmp")
+
+
 def test_folder_whose_parent_is_closed_is_not_enterable(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
