@@ -154,7 +154,7 @@ class OldFiles:
         made, history = self._histories.get(gap.path, ("", None))
         try:
             if history is None or made != str(gap.table.metadata().id):
-                oldest = min(gap.lasting, default=None)
+                oldest = min(gap.named, default=None)
                 if oldest is None or oldest > gap.table.version():
                     return None
                 history = FileHistory(oldest, contents_at(gap.files, gap.log(), oldest))

@@ -103,6 +103,28 @@ def test_files_of_a_busy_table_go_within_the_hour(
     assert data_files(lake) <= 6 + 2 * COMMITS_BETWEEN_VISITS
 
 
+def test_files_go_from_the_start_on_though_the_oldest_row_was_dropped_just_before(
+    lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader may have taken it. A lake that is older than its oldest row drops one an hour, so there always is one."""
+    monkeypatch.setattr(old_files, "COMMITS_BETWEEN_SWEEPS", COMMITS_BETWEEN_VISITS)
+    clock = Clock()
+    clock.now += timedelta(hours=9)
+    dropped = overwrite(lake, 0)
+    for n in range(1, 6 * COMMITS_BETWEEN_VISITS):
+        version = overwrite(lake, n)
+        if n % COMMITS_BETWEEN_VISITS == 1:
+            publish(manifest, n, version, clock.now)
+    monkeypatch.setattr(manifest, "replaced_versions", lambda *_: {dropped})
+    tidying = started(lake, manifest, clock)
+    for n in range(2 * COMMITS_BETWEEN_VISITS):
+        overwrite(lake, n)
+        tidying.after_plan([PATH])
+
+    assert data_files(lake) <= 7 + 2 * COMMITS_BETWEEN_VISITS
+    assert values(lake, dropped) == [0]
+
+
 @pytest.fixture
 def slow_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """To read on in a log takes more time than there is in a gap, by a clock that only goes as it is looked at."""
