@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -180,6 +181,18 @@ def test_a_table_that_is_being_altered_is_not_waited_for_without_end(
         assert find is not None
         assert (holder.info.backend_pid, "accounts") in database.rows(find.group())
     assert verdict(database, handmade)[0] == 0
+
+
+def test_a_session_waits_as_long_as_it_likes_whatever_the_database_allows(database: Database) -> None:
+    """The lake may take minutes to publish, and to be read."""
+    database.execute(
+        f"ALTER DATABASE {database.name} SET idle_session_timeout = '250ms'; "
+        f"ALTER DATABASE {database.name} SET default_transaction_isolation = 'serializable'"
+    )
+    with connected(database.dsn, 30) as connection:
+        time.sleep(0.5)
+        (row,) = connection.execute("SELECT current_setting('transaction_isolation') AS isolation").fetchall()
+    assert row == {"isolation": "read committed"}
 
 
 def test_each_batch_of_the_lake_is_a_sign_of_life(handmade: HandmadeLake) -> None:
