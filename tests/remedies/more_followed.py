@@ -341,6 +341,10 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "walbridge/drop/left_behind.py:idle_slot",
         "walbridge/drop/left_behind.py:refuse_others",
     ),
+    "tests/walbridge/runtime/test_machine_limits.py::"
+    "test_verb_that_may_open_too_few_files_runs_once_the_limit_is_raised": (
+        "walbridge/runtime/machine_limits.py:refused_by_machine",
+    ),
     "tests/walbridge/test_tail.py::test_logical_messages_are_shown_by_prefix_and_content": (
         "walbridge/tail.py:_events",
     ),

@@ -2,7 +2,8 @@
 
 In: an exception nobody foresaw. Out: its stack on stderr, classes and lines of code of Python
 and Java, and exit code 1. Messages of libraries are left out: Delta's quote the row that breaks a
-constraint, Arrow's and Java's the value that does not fit.
+constraint, Arrow's and Java's the value that does not fit. What the machine refuses is no bug: that
+is told as the operator's, with exit code 2.
 """
 
 import re
@@ -11,7 +12,8 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from walbridge.schemas.errors import EXIT_BUG, WalbridgeError
+from walbridge.runtime.machine_limits import refused_by_machine
+from walbridge.schemas.errors import EXIT_BUG, WalbridgeError, report
 
 _JAVA_FRAME = re.compile(r"\s*at [\w.$/<>-]+\([\w.: ]*\)")
 _JAVA_CLASS = re.compile(r"\s*(?:Caused by: |: )((?:[a-z]\w*\.)+[A-Z][\w$]*)(?=:|$)")
@@ -19,6 +21,8 @@ _JAVA_CLASS = re.compile(r"\s*(?:Caused by: |: )((?:[a-z]\w*\.)+[A-Z][\w$]*)(?=:
 
 def report_bug(error: BaseException) -> int:
     """Say on stderr where it came up; the exit code."""
+    if (refused := refused_by_machine(error)) is not None:
+        return report(refused)
     sys.stderr.write(
         "Traceback (most recent call last):\n" + "".join(_lines(error)) + f"error: a bug: {_name(error)}; its message "
         "may quote rows and is left out\nremedy: start again, nothing is lost; report the lines above\n"

@@ -18,6 +18,7 @@ from typing import Protocol, Self
 
 import structlog
 
+from walbridge.runtime.machine_limits import refused_by_machine
 from walbridge.runtime.reports.crash_report import bug_place
 from walbridge.runtime.reports.local_end import LocalEnd
 from walbridge.runtime.reports.own_process import is_alive, own_process
@@ -174,6 +175,7 @@ def end_of(error: BaseException | None, at: datetime) -> End:
     """The end of a run by this error; None where it was asked to stop."""
     if error is None:
         return End(at, How.STOPPED, 0)
+    error = refused_by_machine(error) or error
     if isinstance(error, OperatorError):
         return End(at, How.REFUSED, EXIT_OPERATOR, error.what, error.remedy)
     if isinstance(error, SystemExit | KeyboardInterrupt):
