@@ -216,6 +216,12 @@ def connected_instance(
 def _refuse_definite(reason: KafkaError, settings: Settings, transactional_id: str) -> None:
     if reason.code() in FENCED:
         raise another_runs(transactional_id, settings.name, settings.postgres.slot) from None
+    if reason.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+        timeout_ms = settings.producer.transaction_timeout_ms
+        raise OperatorError(
+            f"Kafka's brokers allow no transactions of {timeout_ms} ms, which is [producer] transaction_timeout_ms",
+            remedy="set it to what transaction.max.timeout.ms of the brokers allows, or raise that",
+        ) from None
     if reason.fatal() or reason.code() in _DEFINITE:
         raise OperatorError(
             f"Kafka refuses transactional id {transactional_id}: {reason.str()}",
