@@ -9,6 +9,11 @@ from confluent_kafka.admin import TopicDescription
 from walbridge.producer.kafka.described_topic import TOPIC_ID_LENGTH, DescribedTopic
 from walbridge.schemas.errors import KafkaAway, OperatorError
 
+_FORBIDDEN = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+)
 AWAY = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 DELETED = KafkaError.UNKNOWN_TOPIC_OR_PART
 _UNSEEN = (DELETED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
@@ -57,9 +62,9 @@ def visible_partition_count(asked: "Future[TopicDescription]") -> int:
 
 def not_described(what: str, reason: KafkaError) -> KafkaAway | OperatorError:
     """The error for a request that failed: no broker answers, or our principal may not ask."""
-    if reason.retriable() or reason.code() in (*AWAY, DELETED):
-        return KafkaAway(f"{what}: {reason.str()}")
-    return OperatorError(
-        f"{what}: {reason.str()}",
-        remedy="grant Describe and DescribeConfigs on the topics of this pipeline to walbridge's principal",
-    )
+    if reason.code() in _FORBIDDEN:
+        return OperatorError(
+            f"{what}: {reason.str()}",
+            remedy="grant Describe and DescribeConfigs on the topics of this pipeline to walbridge's principal",
+        )
+    return KafkaAway(f"{what}: {reason.str()}")  # as by a broker that has just started: no result says what passes

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec
 
 from walbridge.producer.kafka.client_config import REQUEST_TIMEOUT_S, admin_client
@@ -134,21 +134,26 @@ class TopicAdmin:
         return {topic for topic, _ in left}
 
     def _shorter(self, ends: Mapping[PartitionId, int]) -> dict[PartitionId, int]:
-        if not ends:
+        found = self._ends(ends, IsolationLevel.READ_UNCOMMITTED)
+        return {each: ends[each] for each, end in found.items() if end < ends[each]}
+
+    def _ends(self, partition_ids: Collection[PartitionId], level: IsolationLevel) -> dict[PartitionId, int]:
+        """Where these end, as a reader of this level sees it; without those that are deleted."""
+        if not partition_ids:
             return {}
-        asked = {TopicPartition(*each): OffsetSpec.latest() for each in ends}  # type: ignore[no-untyped-call]
-        shorter = {}
-        for each, future in self._admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S).items():
+        asked = {TopicPartition(*each): OffsetSpec.latest() for each in partition_ids}  # type: ignore[no-untyped-call]
+        told = self._admin.list_offsets(asked, isolation_level=level, request_timeout=REQUEST_TIMEOUT_S)
+        found = {}
+        for each, future in told.items():
             try:
-                found = future.result().offset
+                found[each.topic, each.partition] = int(future.result().offset)
             except KafkaException as error:
-                if error.args[0].code() != DELETED:
-                    raise not_described(f"the end of topic {each.topic} is not told", error.args[0]) from None
-                continue
-            partition_id = each.topic, each.partition
-            if found < ends[partition_id]:
-                shorter[partition_id] = ends[partition_id]
-        return shorter
+                if error.args[0].code() == DELETED:
+                    continue
+                # One that knows an earlier leader asks it again and again: only the next client asks anew.
+                self._admin = admin_client(self._settings, self._hear)
+                raise not_described(f"the end of topic {each.topic} is not told", error.args[0]) from None
+        return found
 
     def ask_settings_ahead(self, topics: Iterable[str]) -> None:
         """Ask for what the next ``check`` compares, without waiting for the answers."""

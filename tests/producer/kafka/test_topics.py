@@ -26,6 +26,7 @@ from walbridge.schemas.settings import Settings
 SPEC = TopicSpec("p.cuts", 1, {"cleanup.policy": "delete"})
 NOT_ALLOWED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
 NOT_THERE = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+OTHER_LEADER = KafkaError(KafkaError.FENCED_LEADER_EPOCH)
 
 
 def settings(**client: str) -> Settings:
@@ -358,7 +359,9 @@ def test_topic_is_waited_for_whose_new_leader_does_not_know_its_end_yet(monkeypa
     assert admin.cut_short({("p.public.t", 0): 10}) == set()
 
 
-@pytest.mark.parametrize(("error", "raised"), [(NOT_ALLOWED, OperatorError), (NOT_THERE, None)])
+@pytest.mark.parametrize(
+    ("error", "raised"), [(NOT_ALLOWED, OperatorError), (NOT_THERE, None), (OTHER_LEADER, KafkaAway)]
+)
 def test_topic_whose_end_is_not_told_is_no_shorter_one(error: KafkaError, raised: type[Exception] | None) -> None:
     """One that is gone is told as such by its description."""
     admin = admin_of(SimpleNamespace(list_offsets=lambda asked, **_: {each: Answer(error) for each in asked}))
