@@ -5,7 +5,7 @@ Progress and cuts are read from their ends, since they grow with every batch. No
 producer is opened: it would fence the running one.
 """
 
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -14,6 +14,7 @@ from confluent_kafka import Message
 from walbridge.producer.kafka.control_topics import read_metadata, slot_progress
 from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.producer.kafka.topics import TopicAdmin
+from walbridge.schemas.avro.framing import is_control_record
 from walbridge.schemas.control.cut import Cut, changes_tables, decode_cut
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.progress_record import Progress
@@ -79,7 +80,7 @@ def cuts_kept(settings: Settings, topics: Container[str], offset: int) -> CutsKe
         return CutsKept(0, 0, None)
     with PartitionLog(settings, topic, 0) as log:
         start, end = log.bounds()
-        message = next(log.read(max(offset, start)), None) if offset < end else None
+        message = next(_cuts_alone(log.read(max(offset, start))), None) if offset < end else None
     return CutsKept(start, end, None if message is None else _decoded_cut(topic, message))
 
 
@@ -91,8 +92,13 @@ def cuts_from(settings: Settings, topics: Container[str], offset: int) -> Iterat
     with PartitionLog(settings, topic, 0) as log:
         start, end = log.bounds()
         if offset < end:
-            for message in log.read(max(offset, start), end):
+            for message in _cuts_alone(log.read(max(offset, start), end)):
                 yield _decoded_cut(topic, message)
+
+
+def _cuts_alone(messages: Iterable[Message]) -> Iterator[Message]:
+    """Without what another program wrote."""
+    return (message for message in messages if is_control_record(message.value()))
 
 
 def _decoded_cut(topic: str, message: Message) -> Cut:
@@ -110,7 +116,7 @@ def newest_cut(settings: Settings, topics: Container[str]) -> WrittenCut | None:
 
     newest: WrittenCut | None = None
     with PartitionLog(settings, topic, 0) as log:
-        for message in islice(log.backwards(), UNCHANGED_CUTS_MAX):
+        for message in islice(_cuts_alone(log.backwards()), UNCHANGED_CUTS_MAX):
             found = _decoded_cut(topic, message)
             if newest is None:
                 newest = WrittenCut(found, message.timestamp()[1], Lsn(found.end_lsn))

@@ -18,6 +18,7 @@ from walbridge.producer.kafka.instance import SERVE_S, Instance
 from walbridge.producer.kafka.kafka_transaction import BatchAborted
 from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.producer.kafka.topic_specs import message_bytes_max
+from walbridge.schemas.avro.framing import is_control_record
 from walbridge.schemas.control.cut import PartitionId, decode_cut
 from walbridge.schemas.control.metadata_record import (
     SYSTEM_HEADER,
@@ -134,10 +135,12 @@ def read_metadata(
     records, end_offset = [], start
     with PartitionLog(settings, metadata_topic(settings.name), 0) as log:
         for message in log.read(start, stop):
-            try:
-                records.append(decode_metadata(message.value() or b""))
-            except ProtocolError as error:
-                raise unreadable_record(metadata_topic(settings.name), error, message.offset()) from None
+            value = message.value() or b""
+            if is_control_record(value):
+                try:
+                    records.append(decode_metadata(value))
+                except ProtocolError as error:
+                    raise unreadable_record(metadata_topic(settings.name), error, message.offset()) from None
             end_offset = (message.offset() or 0) + 1
     return records, end_offset
 
@@ -156,7 +159,8 @@ def read_progress(settings: Settings) -> Progress | None:
     topic = progress_topic(settings.name)
     with PartitionLog(settings, topic, 0) as log:
         # The slot's record is the last of its transaction: what another slot wrote lately shows by that alone.
-        newest = {key: message for message in log.last(_NEWEST_RECORDS) if b"/" not in (key := message.key() or b"")}
+        last = [each for each in log.last(_NEWEST_RECORDS) if is_control_record(each.value())]
+        newest = {key: message for message in last if b"/" not in (key := message.key() or b"")}
         newest.pop(progress_key(settings.postgres.slot), None)
         if newest:
             raise _taken(settings, next(iter(newest.values())))
@@ -186,7 +190,7 @@ def newest_ends(settings: Settings) -> dict[PartitionId, int]:
     with PartitionLog(settings, cuts_topic(settings.name), 0) as log:
         for message in islice(log.backwards(), _NEWEST_CUTS):
             value = message.value() or b""
-            with suppress(ProtocolError):  # the record of another program is told by the job, which stops there
+            with suppress(ProtocolError):  # a cut of newer code is told by the job, which stops there
                 for part in decode_cut(value).partitions:
                     ends.setdefault((part.topic, part.partition), part.end_offset)
             size += len(value)

@@ -61,6 +61,13 @@ def frame_of(value: bytes) -> Frame:
     raise ProtocolError(f"neither {known}: starts with {found}")
 
 
+def is_control_record(value: bytes | None) -> bool:
+    """Whether a value in a topic of all tables may be walbridge's own, of whatever version: it writes nothing there but
+    Avro in single-object encoding. Another program's record is no change and no part of the chain, so who reads leaves
+    it out: nobody can take it away again."""
+    return value is not None and value.startswith(SINGLE_OBJECT.marker)
+
+
 def frame_id_if_known(value: bytes | None) -> str | None:
     """The frame id of a value that has a known framing and a body, ``TOMBSTONE`` for no value, else None."""
     if value is None:

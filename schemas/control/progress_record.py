@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from walbridge.schemas.avro.codec import decode_control, encode_control
+from walbridge.schemas.avro.framing import is_control_record
 from walbridge.schemas.control.cut import Epoch
 from walbridge.schemas.control.table_progress import (
     COPYING,
@@ -245,6 +246,8 @@ def read_back(slot: str, newest_first: Iterable[tuple[bytes | None, bytes | None
         name, _, relation_id = (key or b"").partition(b"/")
         if name != progress_key(slot) or key is None or key in seen or b"/" in relation_id:
             continue  # after a second slash stands what is asked of a table (``table_request.py``)
+        if not (is_control_record(value) or (relation_id and value is None)):
+            continue  # another program wrote it; what compaction then takes away is missed below
         seen.add(key)
         if not relation_id:
             progress, wanted = _decoded(value or b"")

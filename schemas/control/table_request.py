@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
 from walbridge.schemas.avro.codec import decode_control, encode_control
+from walbridge.schemas.avro.framing import is_control_record
 from walbridge.schemas.control.progress_record import OWN_OPTIONS, Progress, progress_key
 from walbridge.schemas.control.table_progress import table_key
 from walbridge.schemas.errors import ProtocolError
@@ -108,7 +109,9 @@ def request_of(slot: str, key: bytes, value: bytes | None) -> TableRequest | Non
     Raises:
         ProtocolError: one of newer code.
     """
-    if value is None or key.count(b"/") not in (2, 3, 4) or not key.startswith(progress_key(slot) + b"/"):
+    if key.count(b"/") not in (2, 3, 4) or not key.startswith(progress_key(slot) + b"/"):
+        return None
+    if value is None or not is_control_record(value):
         return None
     return replace(decode_request(value), by_lake=key.endswith(_BY_LAKE))
 

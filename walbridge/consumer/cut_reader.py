@@ -24,6 +24,7 @@ from walbridge.consumer.client import (
     refuse_forgotten,
     refuse_remade,
 )
+from walbridge.schemas.avro.framing import is_control_record
 from walbridge.schemas.control.cut import Cut, PartitionId, decode_cut
 from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.topics import cuts_topic
@@ -104,7 +105,9 @@ class CutReader:
             message = self._consumer.poll(min(max(deadline_s - time.monotonic(), 0), SLICE_S))
             if message is not None and (error := message.error()) is None:
                 self._is_at_end = False
-                return self._decoded(message.offset() or 0, message.value() or b"")
+                value = message.value() or b""
+                if is_control_record(value):  # else another program wrote it: the chain tells if a cut is missing
+                    return self._decoded(message.offset() or 0, value)
             if message is not None and error is not None:
                 if error.code() == KafkaError._PARTITION_EOF:
                     self._is_at_end, self.end_offset = True, message.offset() or 0

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from confluent_kafka import KafkaError, Message, TopicPartition
 
 from walbridge.consumer.client import ANSWER_S, bounds, partitions_of, reader, refusal
-from walbridge.schemas.avro.framing import JSON_KEY, frame_of
+from walbridge.schemas.avro.framing import JSON_KEY, frame_of, is_control_record
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import SYSTEM_HEADER, RelationRecord, decode_metadata
 from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError, unreadable_record
@@ -90,6 +90,9 @@ class Relations:
                 raise KafkaAway(f"topic {self.topic} cannot be read: no answer within {ANSWER_S:g} s")
 
     def _receive(self, value: bytes, offset: int, system_id: str | None) -> None:
+        if not is_control_record(value):  # another program wrote it
+            self._next_offset = offset + 1
+            return
         try:
             record = decode_metadata(value)
         except ProtocolError as error:

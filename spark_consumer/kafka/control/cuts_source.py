@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from walbridge.schemas.avro.framing import is_control_record
 from walbridge.schemas.control.cut import Cut, Epoch, decode_cut
 from walbridge.schemas.errors import OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.settings import Settings
@@ -226,11 +227,12 @@ class CutsSource:
     def _read(self, start: int, end: int) -> Cuts:
         """The cuts, however large, read by Spark."""
         rows = _collected(self._log.read({(self._topic, 0): (start, end)}).select("offset", "value"))
-        return self._decoded((row[0], bytes(row[1])) for row in rows)
+        return self._decoded((row[0], row[1]) for row in rows)
 
-    def _decoded(self, records: Iterable[tuple[int, bytes]]) -> Cuts:
+    def _decoded(self, records: Iterable[tuple[int, bytes | None]]) -> Cuts:
+        """Without what another program wrote: the chain of cuts tells if one of ours is missing."""
         try:
-            return sorted((offset, decode_cut(value)) for offset, value in records)
+            return sorted((at, decode_cut(bytes(value))) for at, value in records if value and is_control_record(value))
         except ProtocolError as error:
             raise unreadable_record(self._topic, error) from error
 

@@ -6,6 +6,7 @@ of every event of that cut (I2). Records are immutable, so what was read is kept
 
 from collections.abc import Iterable, Mapping
 
+from walbridge.schemas.avro.framing import is_control_record
 from walbridge.schemas.control.cut import Epoch, PartitionId
 from walbridge.schemas.control.metadata_record import RelationRecord, decode_metadata
 from walbridge.schemas.errors import ProtocolError, unreadable_record
@@ -57,17 +58,18 @@ class MetadataTopic:
         start = max(self._next_offset, self._log.starts([partition_id])[partition_id])
         self._log.wait_visible({partition_id: (start, end_offset)})
         for value in self._values({partition_id: (start, end_offset)}, end_offset - start):
-            self._receive(value)
+            if value and is_control_record(value):  # else another program wrote it
+                self._receive(bytes(value))
         self._next_offset = end_offset
 
-    def _values(self, ranges: Mapping[PartitionId, Range], offsets: int) -> Iterable[bytes]:
+    def _values(self, ranges: Mapping[PartitionId, Range], offsets: int) -> Iterable[bytes | None]:
         """The records' values. Few are fetched without Spark, whose first job in a JVM takes seconds."""
         few = self._log.fetch_few(ranges, FEW_BYTES) if offsets <= FEW_OFFSETS else None
         if few is not None:
-            found: list[bytes] = few["value"].to_pylist()
+            found: list[bytes | None] = few["value"].to_pylist()
             return found
         with classifying_errors():
-            return [bytes(row.value) for row in self._log.read(ranges).select("value").collect()]
+            return [row.value for row in self._log.read(ranges).select("value").collect()]
 
     def _receive(self, value: bytes) -> None:
         try:

@@ -102,16 +102,36 @@ def test_a_missing_cuts_topic_says_to_start_the_producer(source: CutsSource) -> 
         source.bounds()
 
 
-def test_a_record_that_is_no_cut_stops_the_job(
+def write(kafka: KafkaBroker, pipeline_name: str, *values: bytes | None) -> None:
+    """As another program does."""
+    stranger = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for value in values:
+        stranger.produce(cuts_topic(pipeline_name), value)
+    stranger.flush(30)
+
+
+def test_a_cut_of_newer_code_stops_the_job(
     source: CutsSource, writer: ContractWriter, kafka: KafkaBroker, pipeline_name: str
 ) -> None:
     """I7."""
-    stranger = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    stranger.produce(cuts_topic(pipeline_name), b"not a cut")
-    stranger.flush(30)
+    write(kafka, pipeline_name, b"\xc3\x01" + bytes(20))
 
     with pytest.raises(OperatorError, match="cannot read"):
         list(source.read(*source.bounds()))
+
+
+def test_what_another_program_wrote_is_left_out_however_it_is_read(
+    source: CutsSource, writer: ContractWriter, kafka: KafkaBroker, pipeline_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can take it away again; the chain of cuts tells if one of ours is missing."""
+    writer.send()
+    write(kafka, pipeline_name, b"not a cut", b"", None)
+    writer.send()
+    bounds = source.bounds()
+
+    assert [ids(part) for part in source.read(*bounds)] == [[1, 2]]
+    monkeypatch.setattr(cuts_source, "FEW_BYTES", 1)
+    assert [ids(part) for part in source.read(*bounds)] == [[1, 2]]
 
 
 def test_the_stream_goes_on_from_its_checkpoint(source: CutsSource, writer: ContractWriter) -> None:

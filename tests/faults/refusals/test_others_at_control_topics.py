@@ -1,0 +1,62 @@
+"""Another program writes to the topics of all tables: what it leaves open, and what it leaves behind (I4, I7)."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.faults.followed import settings_of
+from tests.fix_producer import ProducerUnderTest
+from tests.wait import wait_until
+from walbridge.consumer import events
+from walbridge.control_records import newest_cut, topics_there
+from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
+from walbridge.tables.read_tables import read_tables
+
+pytestmark = pytest.mark.fault
+
+WAIT_S = 60.0
+
+
+WAL_END = "SELECT pg_current_wal_lsn() - '0/0'::pg_lsn"
+NOT_OURS = {
+    "garbage": b"not ours",
+    "a tombstone": None,
+    "JSON": b'{"schema_id":"0123456789abcdef"}',
+}
+
+
+def end_of_cuts(producer: ProducerUnderTest) -> int:
+    newest = newest_cut(settings := settings_of(producer), topics_there(settings))
+    return 0 if newest is None else newest.cut.end_lsn
+
+
+def write_what_is_not_ours(producer: ProducerUnderTest, value: bytes | None) -> None:
+    """Under keys of nobody, and under those that the producer looks at."""
+    slot, other = producer.slot.encode(), Producer({"bootstrap.servers": producer.kafka.bootstrap_servers})
+    for topic_of in (progress_topic, metadata_topic, cuts_topic):
+        other.produce(topic_of(producer.name), value, key=b"foreign")
+    for key in (slot, slot + b"/copies", slot + b"/1/copy"):
+        other.produce(progress_topic(producer.name), value, key=key)
+    assert other.flush(WAIT_S) == 0
+
+
+@pytest.mark.parametrize("value", NOT_OURS.values(), ids=NOT_OURS)
+def test_records_of_another_program_in_topics_of_all_tables_are_left_out(
+    following: ProducerUnderTest, value: bytes | None
+) -> None:
+    """Nobody can take them away again. What they are to compaction is told once it is missing."""
+    following.start_streaming().stop()
+    write_what_is_not_ours(following, value)
+
+    running = following.start_streaming()
+    following.database.execute("INSERT INTO t (v) VALUES (1); ALTER TABLE t ADD w int; INSERT INTO t (v) VALUES (2)")
+    wait_until(lambda: end_of_cuts(following) >= following.database.value(WAL_END), "a cut behind the rows")
+    running.stop()
+
+    seen = read_tables(settings_of(following), needs_postgres=False)
+    assert [table.name for table in seen.tables] == ["public.t"]
+    kafka = {"bootstrap.servers": following.kafka.bootstrap_servers}
+    with events(following.name, ["public.t"], kafka, transactions=True, follow=False) as stream:
+        found = [event.after["v"] for transactions in stream for event in transactions if event.after]
+    assert found == [0, 1, 2]
