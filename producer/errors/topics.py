@@ -71,6 +71,16 @@ def topic_remade(topic: str) -> ControlTopicLost:
     return ControlTopicLost(f"topic {topic} was deleted and made again: the records that were in it are gone")
 
 
+def foreign_transaction(topic: str, offset: int) -> OperatorError:
+    """Our own are ended before this is asked: each start and session fences the one before it."""
+    place = f"--topic {topic} --partition 0"
+    return OperatorError(
+        f"a transaction of another program is open in {topic} since offset {offset}, and hides all records behind it",
+        remedy="end that program, which should not write there, and wait until its transaction has timed out; or end "
+        f"the transaction: kafka-transactions.sh abort {place} --start-offset {offset}; then start walbridge produce",
+    )
+
+
 def metadata_gone(topic: str, relation_ids: Sequence[str]) -> ControlTopicLost:
     """Ids and partition counts come from these records, and readers need them for old events."""
     return ControlTopicLost(

@@ -13,6 +13,7 @@ import structlog
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec
 
+from walbridge.producer.errors.topics import foreign_transaction
 from walbridge.producer.kafka.client_config import REQUEST_TIMEOUT_S, admin_client
 from walbridge.producer.kafka.topic_descriptions import (
     DELETED,
@@ -33,6 +34,8 @@ CONTACT_TIMEOUT_S = 3.0
 """Time limit of the first request, which cannot be interrupted: the caller tries again."""
 SHORTER_AFTER_S = 5.0
 """How long a log may be shorter than what was acknowledged: a broker that takes over a partition may need some time."""
+DECIDED_S = 5.0
+"""How long a transaction in a topic of ours may stay open once ours are ended, before it counts as somebody else's."""
 _LOOK_S = 0.2
 _REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _MADE_AT_ONCE = 1_000
@@ -136,6 +139,25 @@ class TopicAdmin:
     def _shorter(self, ends: Mapping[PartitionId, int]) -> dict[PartitionId, int]:
         found = self._ends(ends, IsolationLevel.READ_UNCOMMITTED)
         return {each: ends[each] for each, end in found.items() if end < ends[each]}
+
+    def wait_decided(self, topics: Iterable[str]) -> None:
+        """Return when all that is in partition 0 of these topics now is committed or aborted. Behind an open
+        transaction readers see nothing, so what they take for the newest record may be old.
+
+        Raises:
+            RetryableError: no broker answers.
+            OperatorError: a transaction stays open, though our own are ended; or the broker refuses to tell.
+        """
+        ends = self._ends([(topic, 0) for topic in topics], IsolationLevel.READ_UNCOMMITTED)
+        until_s = time.monotonic() + DECIDED_S
+        while ends:
+            decided = self._ends(ends, IsolationLevel.READ_COMMITTED)
+            ends = {each: end for each, end in ends.items() if decided.get(each, end) < end}
+            if ends and time.monotonic() > until_s:
+                first = min(ends)
+                raise foreign_transaction(first[0], decided[first])
+            if ends:
+                time.sleep(_LOOK_S)
 
     def _ends(self, partition_ids: Collection[PartitionId], level: IsolationLevel) -> dict[PartitionId, int]:
         """Where these end, as a reader of this level sees it; without those that are deleted."""

@@ -43,6 +43,10 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     "tests/faults/refusals/test_collisions.py::test_another_slot_under_the_same_pipeline_name_is_refused": (
         "producer/kafka/control_topics.py:_taken",
     ),
+    "tests/faults/refusals/test_others_at_control_topics.py::"
+    "test_transaction_that_another_program_left_open_hides_no_progress_from_a_start": (
+        "producer/errors/topics.py:foreign_transaction",
+    ),
     "tests/faults/refusals/test_guards.py::test_state_that_cannot_be_ended_is_refused_untouched_and_its_remedy_works": (
         "producer/errors/topics.py:metadata_gone",
         "producer/kafka/topics.py:_partition_faults",

@@ -93,6 +93,9 @@ class Admin:
         """As ``TopicAdmin.cut_short``: this broker loses nothing."""
         return set()
 
+    def wait_decided(self, topics: Iterable[str]) -> None:
+        """As ``TopicAdmin.wait_decided``: nobody else has transactions in them."""
+
     def partition_counts(self) -> dict[str, int]:
         """As ``TopicAdmin.partition_counts``."""
         return dict(self._broker.partition_counts)

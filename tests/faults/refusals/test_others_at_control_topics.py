@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
+
 import pytest
 from confluent_kafka import Producer
 
 from tests.faults.followed import settings_of
+from tests.faults.standing import refused_and_untouched
 from tests.fix_producer import ProducerUnderTest
+from tests.in_soak import in_soak
 from tests.wait import wait_until
 from walbridge.consumer import events
 from walbridge.control_records import newest_cut, topics_there
@@ -16,6 +21,40 @@ from walbridge.tables.read_tables import read_tables
 pytestmark = pytest.mark.fault
 
 WAIT_S = 60.0
+
+
+@contextlib.contextmanager
+def foreign_transaction(producer: ProducerUnderTest, topic: str) -> Iterator[None]:
+    """Open, with a record in it, until the block ends: then it is aborted."""
+    config = {"bootstrap.servers": producer.kafka.bootstrap_servers, "transactional.id": f"foreign-{topic}"}
+    other = Producer(config | {"transaction.timeout.ms": 600_000, "log_level": 0})
+    other.init_transactions(WAIT_S)
+    other.begin_transaction()
+    other.produce(topic, b"not ours", key=b"foreign")
+    assert other.flush(WAIT_S) == 0
+    yield
+    other.abort_transaction(WAIT_S)
+
+
+@pytest.mark.parametrize("topic_of", [progress_topic, in_soak(metadata_topic)])
+def test_transaction_that_another_program_left_open_hides_no_progress_from_a_start(
+    following: ProducerUnderTest, topic_of: Callable[[str], str]
+) -> None:
+    """Progress from before it would be taken for the newest: a gap that is none, or changes that come twice."""
+    topic = topic_of(following.name)
+    running = following.start_streaming()
+    following.check_equal()
+    with foreign_transaction(following, topic):
+        following.database.execute(
+            "INSERT INTO t (v) VALUES (1); ALTER TABLE t ADD w int; INSERT INTO t (v) VALUES (2)"
+        )
+        running.stop()
+        what = f"a transaction of another program is open in {topic} since offset "
+        refused_and_untouched(following, what, f"kafka-transactions.sh abort --topic {topic} --partition 0")
+
+    following.start_streaming()
+    following.database.execute("INSERT INTO t (v) VALUES (3)")
+    following.check_equal()
 
 
 WAL_END = "SELECT pg_current_wal_lsn() - '0/0'::pg_lsn"
