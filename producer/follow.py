@@ -17,6 +17,7 @@ from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.start import refuse_bad_start, refuse_moved_slot, seen_timeline
 from walbridge.producer.kafka.control_topics import newest_ends, read_progress
 from walbridge.producer.kafka.table_requests import TableRequests, copy_of_all_asked
+from walbridge.producer.kafka.topic_specs import control_topics
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.named_origin import with_origin_of_session
 from walbridge.producer.named_publications import settings_of_session
@@ -85,6 +86,8 @@ def follow_once(
     parts.tables.versions.read()
     spool.clear()
     watch = _opened_watch(settings, connection, parts)
+    # Somebody may have set them otherwise since the start, which may be why the last session ended.
+    parts.admin.check(control_topics(settings))
     # The watch compares what was asked for before.
     parts.out.tracker.remember_stream_options(asked)
     with _stream(settings, source) as stream, _noting_crash(source, stream, parts):

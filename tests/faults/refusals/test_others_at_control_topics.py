@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tests.faults.followed import settings_of
 from tests.faults.standing import refused_and_untouched
-from tests.fix_producer import ProducerUnderTest
+from tests.fix_producer import ProducerUnderTest, refusal_of
 from tests.in_soak import in_soak
 from tests.wait import wait_until
 from walbridge.consumer import events
@@ -99,3 +100,37 @@ def test_records_of_another_program_in_topics_of_all_tables_are_left_out(
     with events(following.name, ["public.t"], kafka, transactions=True, follow=False) as stream:
         found = [event.after["v"] for transactions in stream for event in transactions if event.after]
     assert found == [0, 1, 2]
+
+
+@pytest.mark.parametrize("topic_of", [cuts_topic, in_soak(metadata_topic), in_soak(progress_topic)])
+def test_topic_of_all_tables_that_somebody_made_too_small_takes_records_again_from_the_next_session_on(
+    following: ProducerUnderTest, topic_of: Callable[[str], str]
+) -> None:
+    running = following.start_streaming()
+    configure(following, topic_of(following.name), "max.message.bytes", "100")
+    following.database.execute("ALTER TABLE t ADD w int; INSERT INTO t (v) VALUES (1)")
+    following.check_equal()
+    assert "Message size too large" in running.log
+    assert running.process.poll() is None
+
+
+def test_topic_of_all_tables_that_somebody_has_compacted_stops_the_next_session(following: ProducerUnderTest) -> None:
+    """Cuts have no keys, so the broker takes none of them any more: the producer would try it for ever."""
+    topic = cuts_topic(following.name)
+    running = following.start_streaming()
+    configure(following, topic, "cleanup.policy", "compact")
+    following.database.execute("INSERT INTO t (v) VALUES (1)")
+    said = refusal_of(running)
+    assert f"topic {topic} has cleanup.policy=compact, walbridge made it with delete" in said
+    assert "--add-config cleanup.policy=delete" in said
+    configure(following, topic, "cleanup.policy", "delete")
+    following.start_streaming()
+    following.check_equal()
+
+
+def configure(producer: ProducerUnderTest, topic: str, name: str, value: str) -> None:
+    """As ``kafka-configs.sh --alter --add-config`` does."""
+    admin = AdminClient({"bootstrap.servers": producer.kafka.bootstrap_servers})
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
