@@ -15,7 +15,7 @@ from walbridge.producer.guards.baseline import followed_names
 from walbridge.producer.guards.same_past import can_be_asked, refuse_other_past
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.start import refuse_bad_start, refuse_moved_slot, seen_timeline
-from walbridge.producer.kafka.control_topics import newest_ends, read_progress
+from walbridge.producer.kafka.control_topics import newest_ends, read_progress, refuse_lost_tail
 from walbridge.producer.kafka.table_requests import TableRequests, copy_of_all_asked
 from walbridge.producer.kafka.topic_specs import control_topics
 from walbridge.producer.metrics import ProducerMetrics
@@ -75,6 +75,7 @@ def follow_once(
     if (what := why_lost(progress)) is not None and copy_of_all_asked(settings, progress) is not None:
         raise StreamLost(what)
     source.crashes.refuse(progress)
+    refuse_lost_tail(settings, progress)
     parts.out.tracker.committed(progress)
     _accept_failover(parts, server, progress)
     if settings.postgres.failover and found is not None and not found.failover:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from walbridge.producer.errors.remedies import copied_again
 from walbridge.producer.errors.tables import UnfitTable
 from walbridge.schemas.errors import OperatorError, StreamLost
+from walbridge.schemas.topics import cuts_topic, progress_topic
 
 
 class ControlTopicLost(StreamLost):
@@ -64,6 +65,14 @@ def topic_given_up(table: str, topic: str) -> TopicLost:
 def topic_gone(topic: str) -> ControlTopicLost:
     """A new one would begin in the middle of a table's life."""
     return ControlTopicLost(f"topic {topic} is gone, and with it the records that were in it")
+
+
+def tail_lost(pipeline: str, published: int, written: int) -> ControlTopicLost:
+    """What is published next would come twice, or behind a gap that no later cut closes."""
+    return ControlTopicLost(
+        f"{progress_topic(pipeline)} ends with cut {published}, and {cuts_topic(pipeline)} with cut {written}: "
+        "a broker lost what it had acknowledged, or another program wrote there"
+    )
 
 
 def topic_remade(topic: str) -> ControlTopicLost:

@@ -12,6 +12,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from walbridge.producer.errors.topics import tail_lost
 from walbridge.producer.kafka.client_config import client_config, refusing_properties
 from walbridge.producer.kafka.deliveries import NO_OFFSET
 from walbridge.producer.kafka.instance import SERVE_S, Instance
@@ -197,6 +198,26 @@ def newest_ends(settings: Settings) -> dict[PartitionId, int]:
             if size > _NEWEST_CUT_BYTES:
                 break
     return ends
+
+
+def refuse_lost_tail(settings: Settings, progress: Progress) -> None:
+    """Compare progress with the newest cut of its epoch: both are written in one Kafka transaction. To be called once
+    all that is in both topics is decided.
+
+    Raises:
+        StreamLost: one lacks what the other has, so a broker lost it, as in a power cut. Cuts would be no chain, or
+            changes would come twice.
+        RetryableError: no broker answers.
+    """
+    with PartitionLog(settings, cuts_topic(settings.name), 0) as log:
+        for message in islice(log.backwards(), _NEWEST_RECORDS):
+            with suppress(ProtocolError):  # as above
+                cut = decode_cut(message.value() or b"")
+                if cut.epoch != progress.epoch:
+                    continue
+                if cut.cut_id != progress.cut_id:
+                    raise tail_lost(settings.name, progress.cut_id, cut.cut_id)
+                return
 
 
 def slot_progress(log: PartitionLog, settings: Settings, *, all_tables: bool = True) -> Progress | None:

@@ -8,11 +8,12 @@ where a new epoch is requested, since the lake cannot go on.
 
 import time
 
-from walbridge.control_records import relations, topics_there
+from walbridge.control_records import newest_progress, relations, topics_there
 from walbridge.producer.copying.next_epoch import begins_again
 from walbridge.producer.errors.topics import metadata_gone
 from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
 from walbridge.producer.guards.start import refuse_bad_start, refuse_unfit_start
+from walbridge.producer.kafka.control_topics import refuse_lost_tail
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.named_publications import names_of_next_session, refuse_missing
 from walbridge.producer.postgres.connection import connect_sql
@@ -107,6 +108,9 @@ def _why_lost(settings: Settings, progress: Progress) -> str | None:
         if (what := why_lost(progress)) is not None:
             return what
         refuse_lost_publications(progress, names, publications, awaited)
+        # While it runs both topics grow; one that has ended by now may have written since.
+        if not runs and (newest := newest_progress(settings, topics_there(settings))) is not None:
+            refuse_lost_tail(settings, newest)
         _refuse_lost_topics(settings, progress)
     except StreamLost as lost:
         return lost.what

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from tests.faults.followed import settings_of
+from tests.faults.followed import copy_all_into_what_is_left, settings_of
+from tests.faults.log_tail import cut_short
 from tests.faults.standing import refused_and_untouched
+from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest, refusal_of
 from tests.in_soak import in_soak
 from tests.wait import wait_until
 from walbridge.consumer import events
 from walbridge.control_records import newest_cut, topics_there
+from walbridge.embedded.kafka import KafkaBroker
+from walbridge.embedded.postgres import PostgresServer
+from walbridge.schemas.errors import COPY_ALL
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 from walbridge.tables.read_tables import read_tables
 
@@ -134,3 +140,41 @@ def configure(producer: ProducerUnderTest, topic: str, name: str, value: str) ->
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
+
+
+@pytest.fixture
+def with_own_servers(pipeline_name: str, tmp_path: Path) -> Iterator[ProducerUnderTest]:
+    """Which it follows ``t`` with."""
+    with PostgresServer() as server, new_database(server) as database, KafkaBroker() as broker:
+        database.execute("CREATE TABLE t (id serial PRIMARY KEY, v int); INSERT INTO t (v) VALUES (0)")
+        producer = ProducerUnderTest(pipeline_name, database, broker, tmp_path)
+        producer.publish("t")
+        try:
+            yield producer
+        finally:
+            producer.kill_all()
+
+
+@pytest.mark.parametrize("topic_of", [progress_topic, in_soak(cuts_topic)])
+def test_topic_of_all_tables_that_lost_its_end_in_a_power_cut_is_noticed_though_the_slot_stands_before_it(
+    with_own_servers: ProducerUnderTest, topic_of: Callable[[str], str]
+) -> None:
+    """Where one machine has both, Postgres forgets as well what was confirmed since its checkpoint. What was published
+    since then was published again, under the numbers of cuts that were there (I4, I7)."""
+    producer = with_own_servers
+    running = producer.start_streaming()
+    producer.check_equal()
+    producer.database.execute("CHECKPOINT")
+    for number in range(3):
+        producer.database.execute(f"INSERT INTO t (v) VALUES ({number})")
+        producer.check_equal()
+    running.kill()
+    producer.database.server.kill()
+    cut_short(producer.kafka, topic_of(producer.name), batches=6)
+    producer.database.server.start()
+
+    said = refusal_of(producer.start())
+
+    assert "a broker lost what it had acknowledged" in said
+    assert COPY_ALL in said
+    copy_all_into_what_is_left(producer)
