@@ -75,7 +75,6 @@ def follow_once(
     if (what := why_lost(progress)) is not None and copy_of_all_asked(settings, progress) is not None:
         raise StreamLost(what)
     source.crashes.refuse(progress)
-    refuse_lost_tail(settings, progress)
     parts.out.tracker.committed(progress)
     _accept_failover(parts, server, progress)
     if settings.postgres.failover and found is not None and not found.failover:
@@ -89,6 +88,7 @@ def follow_once(
     watch = _opened_watch(settings, connection, parts)
     # Somebody may have set them otherwise since the start, which may be why the last session ended.
     parts.admin.check(control_topics(settings))
+    refuse_lost_tail(settings, progress)
     # The watch compares what was asked for before.
     parts.out.tracker.remember_stream_options(asked)
     with _stream(settings, source) as stream, _noting_crash(source, stream, parts):

@@ -108,10 +108,10 @@ def _why_lost(settings: Settings, progress: Progress) -> str | None:
         if (what := why_lost(progress)) is not None:
             return what
         refuse_lost_publications(progress, names, publications, awaited)
+        _refuse_lost_topics(settings, progress)
         # While it runs both topics grow; one that has ended by now may have written since.
         if not runs and (newest := newest_progress(settings, topics_there(settings))) is not None:
             refuse_lost_tail(settings, newest)
-        _refuse_lost_topics(settings, progress)
     except StreamLost as lost:
         return lost.what
     return None
