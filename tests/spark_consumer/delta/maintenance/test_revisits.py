@@ -106,7 +106,7 @@ def test_files_of_a_busy_table_go_within_the_hour(
 def test_files_go_from_the_start_on_though_the_oldest_row_was_dropped_just_before(
     lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader may have taken it. A lake that is older than its oldest row drops one an hour, so there always is one."""
+    """A reader may have taken it. A lake that is older than what it keeps drops a row an hour: there always is one."""
     monkeypatch.setattr(old_files, "COMMITS_BETWEEN_SWEEPS", COMMITS_BETWEEN_VISITS)
     clock = Clock()
     clock.now += timedelta(hours=9)
