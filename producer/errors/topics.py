@@ -81,12 +81,14 @@ def topic_remade(topic: str) -> ControlTopicLost:
 
 
 def foreign_transaction(topic: str, offset: int) -> OperatorError:
-    """Our own are ended before this is asked: each start and session fences the one before it."""
+    """Our own are ended before this is asked, since each start and session fences the one before it; but for one whose
+    end a lone broker lost as it died, or of a producer that followed another cluster."""
     place = f"--topic {topic} --partition 0"
     return OperatorError(
-        f"a transaction of another program is open in {topic} since offset {offset}, and hides all records behind it",
-        remedy="end that program, which should not write there, and wait until its transaction has timed out; or end "
-        f"the transaction: kafka-transactions.sh abort {place} --start-offset {offset}; then start walbridge produce",
+        f"a transaction that is not this producer's is open in {topic} since offset {offset}, and hides all records "
+        "behind it",
+        remedy="if another program writes there, end it, and wait until its transaction has timed out; or end the "
+        f"transaction: kafka-transactions.sh abort {place} --start-offset {offset}; then start walbridge produce",
     )
 
 

@@ -56,7 +56,7 @@ def test_transaction_that_another_program_left_open_hides_no_progress_from_a_sta
             "INSERT INTO t (v) VALUES (1); ALTER TABLE t ADD w int; INSERT INTO t (v) VALUES (2)"
         )
         running.stop()
-        what = f"a transaction of another program is open in {topic} since offset "
+        what = f"a transaction that is not this producer's is open in {topic} since offset "
         refused_and_untouched(following, what, f"kafka-transactions.sh abort --topic {topic} --partition 0")
 
     following.start_streaming()
