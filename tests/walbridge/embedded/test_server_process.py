@@ -25,7 +25,8 @@ if sys.argv[1] == "postgres":
 else:
     server = ServerProcess("sleep", ["/bin/sleep", "600"], Path(sys.argv[2]))
 print(server.pid, flush=True)
-time.sleep(600)
+while True:  # a signal that comes just before a sleep is heard after it
+    time.sleep(0.1)
 """
 
 
