@@ -114,6 +114,7 @@ class TopicWatch:
                 found = asked.found()
             except RetryableError:
                 return
+            self._refuse_other_control_topics(found)
             self._compare(asked.names, found)
 
     def _ask(self) -> TopicDescriptions:
@@ -123,7 +124,6 @@ class TopicWatch:
 
     def _compare(self, asked: Collection[str], found: Mapping[str, DescribedTopic]) -> dict[int, OperatorError]:
         """Tables that are followed, and need another topic."""
-        self._refuse_other_control_topics(found)
         lost = {}
         for record in self._tables.versions.newest(self._tracker.progress.relation_ids):
             if record.topic in asked and (reason := self._reason(record, found)) is not None:
