@@ -11,7 +11,7 @@ reason, ``postgres.c``, PostgresMain.
 
 import select
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -86,7 +86,6 @@ PINNED = {
     "idle_in_transaction_session_timeout": "0",
     "default_transaction_isolation": "read committed",  # a standby refuses whatever is asked as serializable
 }
-_PINNED_HERE = PINNED | {"client_encoding": "UTF8"}
 PINNED_SINCE = {140000: {"idle_session_timeout": "0"}, 170000: {"transaction_timeout": "0"}}
 
 _START_POSTGRES = "start the server, or correct the address in [postgres] dsn; if it answered, its words above say why"
@@ -103,7 +102,7 @@ def connect_sql(dsn: str, application: str = "walbridge", answer_timeout_s: floa
         connection = BoundedConnection.connect(_conninfo(dsn, application), autocommit=True)
         connection.answer_timeout_s = answer_timeout_s
         connection.add_notice_handler(connection.note)
-        connection.execute(pinning(_PINNED_HERE, connection.info.server_version).encode())
+        connection.execute(_pinning(connection.info.server_version).encode())
     except psycopg.Error as error:
         raise classified(error) from None
     return connection
@@ -123,7 +122,7 @@ def connect_walsender(dsn: str, application: str = "walbridge") -> pq.abc.PGconn
         message = pgconn.get_error_message()
         pgconn.finish()
         raise by_text(message)
-    walsender_query(pgconn, pinning(_PINNED_HERE, pgconn.server_version))
+    walsender_query(pgconn, _pinning(pgconn.server_version))
     return pgconn
 
 
@@ -204,15 +203,13 @@ def _conninfo(dsn: str, application: str, **extra: str) -> str:
     return make_conninfo("", **(defaults | given | {"client_encoding": "UTF8"} | extra))
 
 
-def pinning(pins: Mapping[str, str], server_version: int) -> str:
-    """SQL that pins these and ``PINNED_SINCE`` in one statement: an older walsender takes no second one in a query, and
-    between two the server may end a session that it lets idle for too short."""
+def _pinning(server_version: int) -> str:
+    """SQL that pins all in one statement, since an older walsender takes no second one in a query."""
     since = {
-        name: value for first, some in PINNED_SINCE.items() if server_version >= first for name, value in some.items()
+        name: value for first, pins in PINNED_SINCE.items() if server_version >= first for name, value in pins.items()
     }
-    return "SELECT " + ", ".join(
-        f"pg_catalog.set_config('{name}', '{value}', false)" for name, value in {**pins, **since}.items()
-    )
+    pins = PINNED | since | {"client_encoding": "UTF8"}
+    return "SELECT " + ", ".join(f"pg_catalog.set_config('{name}', '{value}', false)" for name, value in pins.items())
 
 
 def retry_at_start(

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import psycopg
+from psycopg import sql
 from psycopg.rows import dict_row
 
-from walbridge.producer.postgres.connection import pinning
 from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
 from walbridge.schemas.errors import LOCKED, WAIT_FOR_LOCK, OperatorError
 from walbridge.verify.errors import TableNotCompared
@@ -31,6 +31,7 @@ _SESSION = {
     "idle_in_transaction_session_timeout": "0",
     "default_transaction_isolation": "read committed",
 }
+_SESSION_SINCE = {140000: {"idle_session_timeout": "0"}, 170000: {"transaction_timeout": "0"}}
 _READABLE = (
     "verify needs the primary, and a role with SELECT on every published table (and BYPASSRLS where row security is"
     " on); if a table was just altered, or the server went away, run walbridge verify again"
@@ -48,7 +49,7 @@ def connected(dsn: str, timeout_s: int) -> Iterator[Connection]:
     """
     try:
         with _connect(dsn, timeout_s) as connection:
-            connection.execute(pinning(_SESSION, connection.info.server_version).encode())
+            _pin(connection)
             yield connection
     except psycopg.Error as error:
         raise OperatorError(_could_not_be_read(error), remedy=_remedy(error)) from error
@@ -82,6 +83,16 @@ def _connect(dsn: str, timeout_s: int) -> Connection:
         ) from error
     except psycopg.Error:  # its message may quote the connection string (I10)
         raise unreadable_dsn() from None
+
+
+def _pin(connection: Connection) -> None:
+    """In one statement: between two the server may end a session that it lets idle for too short."""
+    since = [pins for first, pins in _SESSION_SINCE.items() if connection.info.server_version >= first]
+    pins = [pin for each in (_SESSION, *since) for pin in each.items()]
+    call = sql.SQL("set_config(%s, %s, false)")
+    connection.execute(
+        sql.SQL("SELECT {}").format(sql.SQL(", ").join([call] * len(pins))), [part for pin in pins for part in pin]
+    )
 
 
 def _could_not_be_read(error: psycopg.Error) -> str:
