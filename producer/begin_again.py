@@ -32,7 +32,7 @@ from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
-from walbridge.producer.start import Parts, progress_before_slot, transactional_id, wait_decided
+from walbridge.producer.start import Parts, progress_before_slot, transactional_id
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange
 from walbridge.schemas.control.progress_record import METADATA_OPTION, Progress, lost_option
@@ -127,7 +127,6 @@ def _fence_others(settings: Settings, parts: Parts, check_stop: Callable[[], Non
         publisher.open_instance()
         publisher.close()
     parts.publisher.open_instance()
-    wait_decided(settings, parts.admin)
 
 
 def _creating(

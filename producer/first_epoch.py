@@ -18,7 +18,7 @@ from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.producer.metrics import COPYING, ProducerMetrics
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
-from walbridge.producer.start import Parts, former_progress, progress_before_slot, wait_decided
+from walbridge.producer.start import Parts, former_progress, progress_before_slot
 from walbridge.producer.waits import Waits
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.errors import RetryableError
@@ -57,7 +57,6 @@ class FirstEpoch:
         connection = self._source.connect()
         self._source.lock.take(self._waits.check, connection)
         parts.publisher.open_instance()
-        wait_decided(self._settings, parts.admin)
         published = read_progress(self._settings)
         if published is not None and published.state == "streaming":
             return

@@ -37,7 +37,7 @@ from walbridge.producer.session.loop import Session
 from walbridge.producer.session.outdated_session import SessionOutdated
 from walbridge.producer.session.parts import SessionParts
 from walbridge.producer.session.transactions.transaction_spool import Spool, spool_parent
-from walbridge.producer.start import Parts, wait_decided
+from walbridge.producer.start import Parts
 from walbridge.producer.waits import Waits
 from walbridge.schemas.control.progress_record import DDL_OPTION, TIMELINE_OPTION, Progress, why_lost
 from walbridge.schemas.control.table_request import BEGINS_OPTION, read_until
@@ -63,7 +63,6 @@ def follow_once(
     source.lock.take(waits.check, connection)
     # Always a new instance: progress may only be read when no older commit can still land.
     parts.publisher.open_instance()
-    wait_decided(settings, parts.admin)
     progress = read_own_progress(settings)
     if begins_again(progress):
         raise StreamLost(progress.options[BEGINS_OPTION])

@@ -8,6 +8,7 @@ refuses before that.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
@@ -48,7 +49,7 @@ from walbridge.schemas.control.table_request import READ_OPTION
 from walbridge.schemas.errors import OperatorError, StreamLost
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
-from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
+from walbridge.schemas.topics import metadata_topic, progress_topic
 
 log = structlog.get_logger()
 
@@ -91,8 +92,8 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     _refuse_beside_another(settings, connection, source, options)
     source.lock.take(waits.check, connection)
     # From here on one that knows no lock is fenced, too: what it committed before is all that it ever will.
+    publisher.on_opened = partial(admin.wait_decided, [spec.name for spec in control_topics(settings)])
     publisher.open_instance(settings.postgres.start_timeout_s)
-    wait_decided(settings, admin)
     progress = read_progress(settings)
     if progress is not None:
         admin.ask_settings_ahead(each.topic for each in progress.tables.values() if each.topic)
@@ -102,12 +103,7 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     tracker = ProgressTracker(progress or new_progress(settings, server))
     out = OpenBatch(settings, publisher, metadata, tracker)
     out.on_committed = metrics.batch_committed
-
-    def refuse_others() -> None:
-        wait_decided(settings, admin)
-        refuse_overtaken(settings, tracker.progress)
-
-    publisher.on_replaced = refuse_others
+    publisher.on_replaced = lambda: refuse_overtaken(settings, tracker.progress)
     found = slot.inspect(connection, settings.postgres.slot)
     # Again: until it was fenced, another producer published what was not yet WAL when we asked first.
     server = source.identify()
@@ -123,17 +119,6 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
         tables.registry.reach()
     _warn(connection, settings)
     return parts
-
-
-def wait_decided(settings: Settings, admin: TopicAdmin) -> None:
-    """Return when readers see all that is in the topics of all tables. To be called once older instances are fenced:
-    while one runs, it has a transaction open most of the time.
-
-    Raises:
-        OperatorError: somebody else's transaction hides what was published.
-        RetryableError: Kafka is away.
-    """
-    admin.wait_decided(topic(settings.name) for topic in (progress_topic, metadata_topic, cuts_topic))
 
 
 def _warn(connection: SqlConnection, settings: Settings) -> None:

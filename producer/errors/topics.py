@@ -88,7 +88,7 @@ def foreign_transaction(topic: str, offset: int) -> OperatorError:
         f"a transaction that is not this producer's is open in {topic} since offset {offset}, and hides all records "
         "behind it",
         remedy="if another program writes there, end it, and wait until its transaction has timed out; or end the "
-        f"transaction: kafka-transactions.sh abort {place} --start-offset {offset}; then start walbridge produce",
+        f"transaction: kafka-transactions.sh abort {place} --start-offset {offset}",
     )
 
 

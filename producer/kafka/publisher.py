@@ -55,6 +55,9 @@ class Publisher(KafkaTransaction):
         self._relations: dict[str, RelationRecord] = {}
         self._offsets = PublishedOffsets()
         self._unpolled = 0
+        self.on_opened: Callable[[], None] = lambda: None
+        """Called once an instance is open and those before it are fenced. Returns when readers see all that these
+        published: while one runs, it has a transaction open most of the time."""
         self.on_replaced: Callable[[], None] = lambda: None
         """Called when ``begin`` has replaced the instance; raises where somebody else wrote before that."""
         self.on_first_rows: Callable[[set[str]], None] = lambda topics: None
@@ -64,9 +67,11 @@ class Publisher(KafkaTransaction):
         """Called now and then while rows of these topics are not taken; raises likewise."""
 
     def open_instance(self, timeout_s: float = math.inf) -> None:
-        """As ``KafkaTransaction.open_instance``. What was published before says nothing of what comes."""
+        """As ``KafkaTransaction.open_instance``, and ``on_opened``. What was published before says nothing of what
+        comes."""
         self._offsets = PublishedOffsets()
         super().open_instance(timeout_s)
+        self.on_opened()
 
     def begin(self) -> None:
         """Open a Kafka transaction, on a new instance if the last one is in doubt.

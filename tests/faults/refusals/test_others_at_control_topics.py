@@ -17,6 +17,9 @@ from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest, refusal_of
 from tests.in_soak import in_soak
 from tests.wait import wait_until
+from walbridge.check.finding import Finding, Severity
+from walbridge.check.source.session import SESSION
+from walbridge.check.verb import all_findings
 from walbridge.consumer import events
 from walbridge.control_records import newest_cut, topics_there
 from walbridge.embedded.kafka import KafkaBroker
@@ -43,6 +46,14 @@ def foreign_transaction(producer: ProducerUnderTest, topic: str) -> Iterator[Non
     other.abort_transaction(WAIT_S)
 
 
+def session_finding(producer: ProducerUnderTest, text: str) -> Finding:
+    """The one that says this of the next session, whatever the last one has said."""
+    findings = list(all_findings(settings_of(producer)))
+    said = [finding for finding in findings if text in finding.text and finding.area == SESSION]
+    assert len(said) == 1, findings
+    return said[0]
+
+
 @pytest.mark.parametrize("topic_of", [progress_topic, in_soak(metadata_topic)])
 def test_transaction_that_another_program_left_open_hides_no_progress_from_a_start(
     following: ProducerUnderTest, topic_of: Callable[[str], str]
@@ -57,7 +68,11 @@ def test_transaction_that_another_program_left_open_hides_no_progress_from_a_sta
         )
         running.stop()
         what = f"a transaction that is not this producer's is open in {topic} since offset "
-        refused_and_untouched(following, what, f"kafka-transactions.sh abort --topic {topic} --partition 0")
+        remedy = f"kafka-transactions.sh abort --topic {topic} --partition 0"
+        refused_and_untouched(following, what, remedy)
+        finding = session_finding(following, what)
+        assert finding.severity is Severity.ERROR
+        assert remedy in (finding.remedy or "")
 
     following.start_streaming()
     following.database.execute("INSERT INTO t (v) VALUES (3)")
@@ -173,8 +188,10 @@ def test_topic_of_all_tables_that_lost_its_end_in_a_power_cut_is_noticed_though_
     cut_short(producer.kafka, topic_of(producer.name), batches=6)
     producer.database.server.start()
 
+    found = session_finding(producer, "a broker lost what it had acknowledged")
     said = refusal_of(producer.start())
 
+    assert found.severity is Severity.ERROR
     assert "a broker lost what it had acknowledged" in said
     assert COPY_ALL in said
     copy_all_into_what_is_left(producer)
