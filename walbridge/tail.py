@@ -19,6 +19,7 @@ from walbridge.producer.kafka.partition_log import SLICE_S, PartitionLog, read_o
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.connection import retry_at_start
 from walbridge.readable_event import EventDecoder, ReadableEvent
+from walbridge.schemas.avro.framing import is_event
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError, ProtocolError, RetryableError, copy_command
@@ -130,8 +131,13 @@ def topic_of(table: str, known: Iterable[RelationRecord]) -> str:
 
 
 def _decoded(decoder: EventDecoder, messages: Iterable[Message]) -> Iterator[ReadableEvent]:
-    """Without tombstones, which are no events."""
-    return (decoder.decode(message) for message in messages if message.value() is not None)
+    return (decoder.decode(message) for message in messages if _is_event(message))
+
+
+def _is_event(message: Message) -> bool:
+    """Tombstones are none, nor is what another program wrote."""
+    value = message.value()
+    return value is not None and is_event(value)
 
 
 def _present(logs: list[PartitionLog], decoder: EventDecoder, beginning: Beginning) -> Iterable[ReadableEvent]:
@@ -141,7 +147,7 @@ def _present(logs: list[PartitionLog], decoder: EventDecoder, beginning: Beginni
         lasts = [_decoded(decoder, log.last(2 * beginning.last)) for log in logs]
         merged = list(heapq.merge(*lasts, key=_position))
         return merged[max(0, len(merged) - beginning.last) :]
-    starts = [log.first_offset(lambda message: decoder.position(message) >= wanted) for log in logs]
+    starts = [log.first_offset(lambda message: decoder.position(message) >= wanted, _is_event) for log in logs]
     streams = [_decoded(decoder, log.read(start)) for log, start in zip(logs, starts, strict=True)]
     return (event for event in heapq.merge(*streams, key=_position) if event.position >= wanted)
 

@@ -174,16 +174,16 @@ class PartitionLog:
                 return
             span, stop = span * 8, start
 
-    def first_offset(self, is_reached: Callable[[Message], bool]) -> int:
+    def first_offset(self, is_reached: Callable[[Message], bool], is_asked: Callable[[Message], bool]) -> int:
         """The offset of the first message that ``is_reached`` accepts; it must accept all that follow as well. It is
-        not asked of those without a value.
+        asked of those alone that ``is_asked`` accepts.
 
         By bisection, so that a position in a large topic is found with a few dozen reads.
         """
         low, high = self.bounds()
         while low < high:
             middle = (low + high) // 2
-            message = next((each for each in self.read(middle) if each.value() is not None), None)
+            message = next((each for each in self.read(middle) if is_asked(each)), None)
             if message is None or (message.offset() or 0) >= high or is_reached(message):
                 high = middle
             else:

@@ -34,6 +34,7 @@ SINGLE_OBJECT = Framing(b"\xc3\x01", 10)
 CONFLUENT = Framing(b"\x00", 5)
 JSON = Framing(b'{"schema_id":"', 30)
 FRAMINGS = (SINGLE_OBJECT, CONFLUENT, JSON)
+_MARKERS = tuple(each.marker for each in FRAMINGS)
 JSON_KEY = b"{"
 """What a key in JSON begins with, and no other."""
 TOMBSTONE = ""
@@ -66,6 +67,12 @@ def is_control_record(value: bytes | None) -> bool:
     Avro in single-object encoding. Another program's record is no change and no part of the chain, so who reads leaves
     it out: nobody can take it away again."""
     return value is not None and value.startswith(SINGLE_OBJECT.marker)
+
+
+def is_event(value: bytes) -> bool:
+    """Whether a value in the topic of a table may be walbridge's own. It writes nothing there without a framing, so
+    another record is left out likewise: a cut counts those that walbridge wrote (I7)."""
+    return value.startswith(_MARKERS)
 
 
 def frame_id_if_known(value: bytes | None) -> str | None:

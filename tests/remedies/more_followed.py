@@ -43,11 +43,11 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     "tests/faults/refusals/test_collisions.py::test_another_slot_under_the_same_pipeline_name_is_refused": (
         "producer/kafka/control_topics.py:_taken",
     ),
-    "tests/faults/refusals/test_others_at_control_topics.py::"
+    "tests/faults/refusals/test_others_at_topics.py::"
     "test_transaction_that_another_program_left_open_hides_no_progress_from_a_start": (
         "producer/errors/topics.py:foreign_transaction",
     ),
-    "tests/faults/refusals/test_others_at_control_topics.py::"
+    "tests/faults/refusals/test_others_at_topics.py::"
     "test_topic_of_all_tables_that_lost_its_end_in_a_power_cut_is_noticed_though_the_slot_stands_before_it": (
         "producer/errors/topics.py:tail_lost",
     ),

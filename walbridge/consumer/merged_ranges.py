@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from walbridge.consumer.client import partitions_of, record_of, refusal
 from walbridge.consumer.event import Event, KafkaRecord, Operation
+from walbridge.schemas.avro.framing import is_event
 from walbridge.schemas.control.cut import PartitionRange
 from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.position import Position
@@ -154,8 +155,11 @@ class MergedRanges:
                 f"{buffer.part.end_offset}, its cuts name {buffer.part.records}",
                 remedy="begin anew with an empty target and another group.id; see who else writes there",
             )
+        value = message.value()
+        if value is not None and not is_event(value):
+            return False
         buffer.received += 1
-        if message.value() is None:
+        if value is None:
             return True  # a tombstone: its delete came before it
         record = record_of(message)
         buffer.records.append(record)

@@ -22,6 +22,7 @@ from walbridge.consumer.read_positions import ReadPositions
 from walbridge.consumer.relations import Relations
 from walbridge.consumer.single_events import SingleEvents, decoded
 from walbridge.consumer.wanted_tables import WantedTables
+from walbridge.schemas.avro.framing import is_event
 from walbridge.schemas.control.cut import PartitionId
 from walbridge.schemas.errors import KafkaAway
 
@@ -124,15 +125,16 @@ class EventStream:
         self.close()
 
     def _event(self, message: Message) -> Event | None:
-        """The event of a record; None for a tombstone whose delete was read before it."""
+        """The event of a record; None for a tombstone whose delete was read before it, and for what another program
+        wrote."""
         record = record_of(message)
         partition = record.topic, record.partition
-        event: Event | None
-        if message.value() is not None:
-            event = decoded(self._events.decode, record)
-        else:
+        event: Event | None = None
+        if message.value() is None:
             next_offset, (_, timestamp_ms) = self._positions.behind_record(partition), message.timestamp()
             event = decoded(partial(self._events.tombstone, next_offset=next_offset, timestamp_ms=timestamp_ms), record)
+        elif is_event(record.value):
+            event = decoded(self._events.decode, record)
         self._positions.on_record(partition, record.offset)
         return event
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from walbridge.consumer.event import KafkaRecord, Operation
 from walbridge.consumer.merged_ranges import MergedRanges
+from walbridge.schemas.avro.framing import SINGLE_OBJECT
 from walbridge.schemas.control.cut import PartitionRange
 from walbridge.schemas.position import Lsn, Position
 
@@ -24,7 +25,7 @@ class Brings:
                 partition=lambda number=number: number,
                 offset=lambda offset=offset: offset,
                 key=lambda: None,
-                value=operation.encode,
+                value=lambda operation=operation: SINGLE_OBJECT.marker + operation.encode(),
                 headers=lambda: None,
                 error=lambda: None,
             )
@@ -41,7 +42,7 @@ class Brings:
 
 def decoded(record: KafkaRecord) -> Any:
     relation = SimpleNamespace(table=SimpleNamespace(relation_id=7))
-    operation = Operation(record.value.decode())
+    operation = Operation(record.value.removeprefix(SINGLE_OBJECT.marker).decode())
     return SimpleNamespace(operation=operation, position=AT_E, relation=relation, topic=record.topic)
 
 

@@ -1,8 +1,9 @@
-"""Another program writes to the topics of all tables: what it leaves open, and what it leaves behind (I4, I7)."""
+"""Another program writes to topics of ours: what it leaves open, and what it leaves behind (I4, I7)."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from walbridge.embedded.postgres import PostgresServer
 from walbridge.schemas.errors import COPY_ALL
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 from walbridge.tables.read_tables import read_tables
+from walbridge.tail import Beginning, parse_position, tail
 
 pytestmark = pytest.mark.fault
 
@@ -85,6 +87,7 @@ NOT_OURS = {
     "a tombstone": None,
     "JSON": b'{"schema_id":"0123456789abcdef"}',
 }
+OF_NO_FRAMING = {"text": b"not ours", "nothing": b"", "JSON": b'{"id":1}'}
 
 
 def end_of_cuts(producer: ProducerUnderTest) -> int:
@@ -195,3 +198,44 @@ def test_topic_of_all_tables_that_lost_its_end_in_a_power_cut_is_noticed_though_
     assert "a broker lost what it had acknowledged" in said
     assert COPY_ALL in said
     copy_all_into_what_is_left(producer)
+
+
+@pytest.mark.parametrize("value", OF_NO_FRAMING.values(), ids=OF_NO_FRAMING)
+def test_records_of_another_program_in_the_topic_of_a_table_are_left_out_by_its_readers(
+    following: ProducerUnderTest, value: bytes
+) -> None:
+    """Nobody can take them away again, and cuts count what walbridge wrote (I7)."""
+    running = following.start_streaming()
+    topic, other = f"{following.name}.public.t", Producer({"bootstrap.servers": following.kafka.bootstrap_servers})
+    for number in range(1, 4):
+        following.database.execute(f"INSERT INTO t (v) VALUES ({number})")
+        wait_until(lambda: end_of_cuts(following) >= following.database.value(WAL_END), "a cut behind the row")
+        other.produce(topic, value, key=b"foreign", partition=0)
+        assert other.flush(WAIT_S) == 0
+    running.stop()
+
+    kafka = {"bootstrap.servers": following.kafka.bootstrap_servers}
+    with events(following.name, ["public.t"], kafka, transactions=True, follow=False) as groups:
+        found = [event.after["v"] for transactions in groups for event in transactions if event.after]
+    with events(following.name, ["public.t"], kafka, follow=False) as stream:
+        found_alone = [event.after["v"] for event in stream if event.after]
+    assert (found, found_alone) == ([0, 1, 2, 3], [0, 1, 2, 3])
+
+
+def test_tail_leaves_out_records_of_another_program(
+    following: ProducerUnderTest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = following.start_streaming()
+    following.check_equal()
+    other = Producer({"bootstrap.servers": following.kafka.bootstrap_servers})
+    for number in range(1, 4):
+        other.produce(f"{following.name}.public.t", b"not ours", partition=0)
+        assert other.flush(WAIT_S) == 0
+        following.database.execute(f"INSERT INTO t (v) VALUES ({number})")
+        wait_until(lambda: end_of_cuts(following) >= following.database.value(WAL_END), "a cut behind the row")
+    running.stop()
+
+    for beginning in (Beginning(last=3), Beginning(parse_position("0/0"))):
+        assert tail(settings_of(following), "t", beginning, follow=False, say=print) == 0
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [line["after"]["v"] for line in lines if "after" in line][-3:] == [1, 2, 3]
