@@ -6,6 +6,7 @@ place and be looked for in another. Which characters these are both engines were
 (tests/spark_consumer/delta/test_lake_paths.py).
 """
 
+import os
 import re
 from pathlib import Path
 
@@ -18,12 +19,19 @@ _WITHOUT = "name a place in [lake] path that is written without; a local folder 
 
 
 def refuse_misread(path: str) -> None:
-    """Refuse a path that is misread, also for the sake of the folder that it is relative to.
+    """Refuse a path that is misread, also for the sake of the folder that it is relative to, or that cannot be named.
 
     Raises:
-        OperatorError: it names the characters.
+        OperatorError: it names the characters, or the encoding.
     """
     whole = path if "://" in path else str(Path(path).absolute())
+    try:
+        os.fsencode(whole)
+    except UnicodeEncodeError as error:
+        raise OperatorError(
+            f"the lake's path {whole!a} cannot be named here, where file names are {error.encoding}",
+            remedy="set LC_ALL=C.UTF-8 in this program's environment, and leave PYTHONUTF8=0 out",
+        ) from None
     if misread := _misread(whole):
         raise OperatorError(f"the lake's path {whole!r} {misread}", remedy=_WITHOUT)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -64,6 +66,20 @@ def test_readers_and_a_folder_that_the_path_is_relative_to_are_refused_in_words(
         OperatorError, match=r"holds '%25' and '\[' and '\]', which delta-rs and Spark do not read alike"
     ):
         tables_at("lake")
+
+
+def test_path_that_a_locale_cannot_name_is_refused_in_words_until_it_is_set_as_they_say() -> None:
+    """By programs and readers, whose files those are."""
+    command = [sys.executable, "-c", "from walbridge.lake import tables_at; tables_at('/nowhere/\\xe9')"]
+
+    def said(environment: dict[str, str]) -> str:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+        return done.stderr
+
+    refused = said({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"})
+    assert "the lake's path '/nowhere/\\xe9' cannot be named here, where file names are ascii" in refused
+    assert "set LC_ALL=C.UTF-8 in this program's environment" in refused
+    assert "cannot be named" not in said({"LC_ALL": "C.UTF-8"})
 
 
 @pytest.mark.parametrize("before", ["", in_soak("file://")])
