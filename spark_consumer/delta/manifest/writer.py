@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from walbridge.schemas.errors import OperatorError, Superseded, foreign_lake
@@ -45,8 +45,8 @@ FILES_MAX = 18
 """If there are more when rows are compacted, so are all: 20 then, with the 13 rows at most that come until the next
 time."""
 _LOG_RETENTION = timedelta(minutes=75)
-"""Versions of the manifest are read as of an hour ago (``named_versions``) and no older: its rows are its history. Each
-append lists the log, and two rows of a plan are two commits."""
+"""Versions of the manifest are read as of an hour ago (``named_versions``) and no older: its rows are its history. A
+load lists the log, and two rows of a plan are two commits."""
 _FILES_HOURS = 2
 """How long files stay that those versions hold."""
 _SLEW = timedelta(minutes=1)
@@ -59,6 +59,9 @@ _PROPERTIES = {
 RANGES_MAX = 200
 """Ranges of rows that one call drops at most; after days without thinning several calls are needed."""
 _WITHOUT_RETRY = CommitProperties(max_commit_retries=0)
+_LEAVING_LOG = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+"""To see what has expired, delta-rs asks for the time of each file in the log: longer than a row takes. Each compaction
+does so."""
 
 
 class Manifest:
@@ -129,7 +132,14 @@ class Manifest:
         data = pa.Table.from_pylist([record_of(row)], schema=SCHEMA)
         with self._fenced():
             # A manifest of earlier versions gets the columns that it lacks.
-            write_deltalake(self._table, data, mode="append", schema_mode="merge", commit_properties=_WITHOUT_RETRY)
+            write_deltalake(
+                self._table,
+                data,
+                mode="append",
+                schema_mode="merge",
+                commit_properties=_WITHOUT_RETRY,
+                post_commithook_properties=_LEAVING_LOG,
+            )
         if self._table.version() != expected:
             raise _second_job(self._table.table_uri)
         self._sequence = row.sequence
