@@ -30,13 +30,15 @@ _KINDS = {
     "int": "it is a whole number",
 }
 """Words for a value of another type than the setting's, by pydantic's name of the error."""
+_OF_THE_PRODUCER = ("postgres", "client", "registry")
+"""Whose files of secrets the producer needs, and most verbs."""
 _SAVE_AS_UTF_8 = "save it as UTF-8, which every editor can"
 
 
 def load_settings(
     path: str | os.PathLike[str] | None = None,
     *,
-    secrets: Collection[str] = ("postgres", "client", "registry"),
+    secrets: Collection[str] = _OF_THE_PRODUCER,
     **overrides: Any,
 ) -> Settings:
     """Read the settings file (``WALBRIDGE_CONFIG`` or ``walbridge.toml`` when not given).
@@ -95,7 +97,7 @@ def dsn_of(settings: Settings) -> str:
     return dsn
 
 
-def with_secrets(settings: Settings, of: Collection[str]) -> Settings:
+def with_secrets(settings: Settings, of: Collection[str] = _OF_THE_PRODUCER) -> Settings:
     """The settings with what these files of secrets hold; as ``load_settings``.
 
     Raises:

@@ -9,8 +9,9 @@ import argparse
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
 from walbridge.runtime.stop_signals import EXIT_CTRL_C, handled_signals, install_empty_handlers, set_on_stop_signals
@@ -52,11 +53,17 @@ log = structlog.get_logger()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; returns the exit code."""
     options = _options(arguments)
+    read = partial(load_settings, options.config, secrets=("spark",))
+    return run(read, once=options.once, log_format=options.log_format)
+
+
+def run(read_settings: Callable[[], Settings], *, once: bool, log_format: str) -> int:
+    """Run the job with settings that may have been read already; returns the exit code."""
     silence_py4j()
     hold_streams()
-    configure_logs("info", options.log_format)
+    configure_logs("info", log_format)
     try:
-        _run(load_settings(options.config, secrets=("spark",)), once=options.once)
+        _run(read_settings(), once=once)
     except OperatorError as error:
         return say(error)
     except KeyboardInterrupt:  # before a stop is asked for by signals

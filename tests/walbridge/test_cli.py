@@ -120,6 +120,24 @@ def test_config_takes_a_file_by_option(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.servers  # needs the jars, which such tests have fetched
+def test_settings_that_come_through_a_pipe_are_read_once() -> None:
+    settings = """
+name = "piped"
+kafka = { bootstrap_servers = "127.0.0.1:1" }
+lake = { path = "lake", start_timeout_s = 1 }
+"""
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb") as pipe:
+        with os.fdopen(write_end, "w") as writer:
+            writer.write(settings)
+        command = [sys.executable, "-m", "walbridge", "materialize", "--config", f"/dev/fd/{pipe.fileno()}"]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=180, pass_fds=[pipe.fileno()]
+        )
+    assert done.returncode == 2, done.stderr
+    assert "(127.0.0.1:1: " in done.stderr, done.stderr
+
+
 def test_jars_prints_their_folder_or_a_list_for_spark_submit(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["jars"]) == 0
     folder = Path(capsys.readouterr().out.strip())

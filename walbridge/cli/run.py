@@ -70,7 +70,7 @@ def init(
     from walbridge.ddl_trigger import make_sql
     from walbridge.init import initialise
     from walbridge.runtime.logs import configure_logs
-    from walbridge.schemas.settings_file import load_settings
+    from walbridge.schemas.settings_file import load_settings, with_secrets
 
     configure_logs("warning")  # what was made is told below, and stdout is SQL alone
     by_admin = admin_dsn is not None
@@ -79,15 +79,14 @@ def init(
         print(_printed_by_init(config, role, acls=acls, ddl_trigger=ddl_trigger))
         return
     prepared = None
+    settings = load_settings(config, secrets=())  # once: what is read from a pipe is there once
     if admin_dsn is not None:
         ask = (lambda: getpass("Password of the administrator: ")) if sys.stdin.isatty() else None
-        settings = load_settings(config, secrets=())
         if ddl_trigger is False:
             remove_ddl_trigger(settings, admin_dsn, say, ask)
             return
         prepared = prepare(settings, admin_dsn, say, ask, tells_ddl=bool(ddl_trigger), force=force)
-    settings = load_settings(config)
-    made = initialise(settings, role, say, prepared=prepared)
+    made = initialise(with_secrets(settings), role, say, prepared=prepared)
     if printed := made.as_json(settings.name) if as_json else made.role_sql:
         print(printed)
     if ddl_trigger and admin_dsn is None:
@@ -162,12 +161,13 @@ def materialize(
     """Run the Spark job: Kafka to Delta tables, until SIGTERM or Ctrl-C."""
     from walbridge.embedded.jars import fetch
     from walbridge.embedded.java import find_java
-    from walbridge.schemas.settings_file import load_settings
+    from walbridge.schemas.settings_file import load_settings, with_secrets
 
-    settings = load_settings(config, secrets=())
+    settings = load_settings(config, secrets=())  # once: what is read from a pipe is there once
     os.environ["JAVA_HOME"] = str(find_java().java_home)
     if settings.spark.jars_dir is None:
-        os.environ["WALBRIDGE_SPARK__JARS_DIR"] = str(fetch(["spark"], say)["spark"])
-    from walbridge.spark_consumer.__main__ import main as job_main
+        jars = settings.spark.model_copy(update={"jars_dir": str(fetch(["spark"], say)["spark"])})
+        settings = settings.model_copy(update={"spark": jars})
+    from walbridge.spark_consumer.__main__ import run as run_job
 
-    raise typer.Exit(job_main([*_config_argument(config), *(["--once"] if once else []), "--log-format", log_format]))
+    raise typer.Exit(run_job(lambda: with_secrets(settings, ("spark",)), once=once, log_format=log_format))
