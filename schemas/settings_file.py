@@ -51,7 +51,7 @@ def load_settings(
     """
     chosen = Path(path or os.environ.get(f"{ENV_PREFIX}CONFIG") or "walbridge.toml")
     given = path is not None or f"{ENV_PREFIX}CONFIG" in os.environ
-    values = _values(chosen) if given or chosen.exists() else {}
+    values = _values(chosen) if given or _is_there(chosen) else {}
     refuse_unknown_variables(os.environ)
     try:
         return with_secrets(Settings(**(values | overrides)), secrets)
@@ -62,6 +62,17 @@ def load_settings(
             f"{_no_json(os.environ)} cannot be read: it is no JSON",
             remedy="write its list or table as JSON, or unset it",
         ) from None
+
+
+def _is_there(path: Path) -> bool:
+    """Also where it is a link to nothing, or cannot be looked at: defaults are meant where nobody made a file."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _values(path: Path) -> dict[str, Any]:
@@ -77,6 +88,8 @@ def _values(path: Path) -> dict[str, Any]:
         raise OperatorError(f"{path} is not TOML: it is not UTF-8 (at line {line})", _SAVE_AS_UTF_8) from None
     except tomllib.TOMLDecodeError as error:
         raise OperatorError(f"{path} is not TOML: {error}", remedy="mend that line") from None
+    except ValueError as error:  # an integer of more digits than Python reads
+        raise OperatorError(f"{path} cannot be read: {error}", remedy="mend the file") from None
     except RecursionError:
         raise OperatorError(f"{path} nests lists or tables too deep", remedy="mend the file") from None
 

@@ -93,9 +93,10 @@ class Topics(_Section):
 
     partitions: int = Field(default=1, ge=1, le=1000)
     """Of tables with a key; frozen once the topic exists. Tables without one have exactly 1."""
-    replication_factor: int = Field(default=-1, ge=-1)
+    replication_factor: int = Field(default=-1, ge=-1, le=2**15 - 1)
     """-1: the broker's default."""
-    retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=-1)
+    retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=-1, le=2**62 - 1)
+    """The cuts are kept twice as long, which Kafka counts in 64 bits."""
     names: dict[str, str] = Field(default_factory=dict)
     """Operator's own topic names: ``"schema.table" = "topic"``."""
     format: Literal["auto", "single-object", "confluent", "json"] = "auto"
@@ -154,6 +155,13 @@ class Topics(_Section):
         """Tables (``schema.table``) whose topics keep the newest record of every key."""
         return frozenset(table for table, policy in self.cleanup.items() if policy == "compact")
 
+    @field_validator("replication_factor")
+    @classmethod
+    def _topics_have_a_replica(cls, value: int) -> int:
+        if value == 0:
+            raise ValueError("a topic has 1 replica at least; -1 is the broker's default")
+        return value
+
     @field_validator("retention_ms")
     @classmethod
     def _rows_can_be_read(cls, value: int) -> int:
@@ -201,7 +209,8 @@ class Producer(_Section):
     """A commit slower than this replaces the producer instance."""
     idle_cut_interval_ms: int = Field(default=2_000, ge=10)
     transaction_timeout_ms: int = Field(default=300_000, ge=1_000, le=900_000)
-    row_bytes_max: int = Field(default=16 * 2**20, ge=1024)
+    row_bytes_max: int = Field(default=16 * 2**20, ge=1024, le=499_000_000)
+    """A record may have twice this and some more, and librdkafka sends none of more than 1 GB."""
     spool_dir: str | None = None
     """Where transactions wait that came before their commit; not set: ``TMPDIR``, else ``/var/tmp``."""
     spool_bytes_max: int = Field(default=64 * 2**30, ge=2**20)

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import TopicDescription
 
+from walbridge.producer.kafka.client_config import REQUEST_TIMEOUT_S
 from walbridge.producer.kafka.described_topic import TOPIC_ID_LENGTH, DescribedTopic
 from walbridge.schemas.errors import KafkaAway, OperatorError
 
@@ -17,6 +19,9 @@ _FORBIDDEN = (
 AWAY = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 DELETED = KafkaError.UNKNOWN_TOPIC_OR_PART
 _UNSEEN = (DELETED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+
+_ENDED_S = REQUEST_TIMEOUT_S + 5
+_Answer = TypeVar("_Answer")
 
 
 class TopicDescriptions:
@@ -41,7 +46,7 @@ class TopicDescriptions:
         found = {}
         for name, future in self._futures.items():
             try:
-                topic = future.result()
+                topic = answer_of(future)
             except KafkaException as error:
                 if error.args[0].code() != DELETED:
                     raise not_described(f"topic {name} cannot be described", error.args[0]) from None
@@ -50,10 +55,23 @@ class TopicDescriptions:
         return found
 
 
+def answer_of(future: "Future[_Answer]") -> _Answer:
+    """What a broker answered. Kafka's client ends each request in time, unless the machine gave it no thread for that.
+
+    Raises:
+        KafkaAway: it has not ended this one.
+        KafkaException: it was refused, or got no answer.
+    """
+    try:
+        return future.result(_ENDED_S)
+    except TimeoutError:
+        raise KafkaAway(f"Kafka's client ended no request within {_ENDED_S:.0f} s") from None
+
+
 def visible_partition_count(asked: "Future[TopicDescription]") -> int:
     """The number of partitions; 0 where there is no such topic, or we may not see it."""
     try:
-        return len(asked.result().partitions)
+        return len(answer_of(asked).partitions)
     except KafkaException as error:
         if error.args[0].code() in _UNSEEN:
             return 0

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from walbridge.producer.kafka.client_config import REQUEST_TIMEOUT_S
-from walbridge.producer.kafka.topic_descriptions import AWAY, not_described
+from walbridge.producer.kafka.topic_descriptions import AWAY, answer_of, not_described
 from walbridge.producer.kafka.topic_specs import SEGMENT, SIZE, TopicSpec, may_stay
 from walbridge.schemas.errors import KafkaAway, OperatorError
 
@@ -66,7 +66,7 @@ class TopicSettings:
         small: dict[str, str] = {}
         slow: dict[str, str] = {}
         for fault in self._faults(specs, small, slow):
-            raise fault
+            raise OperatorError(fault.what, f"{fault.remedy}; walbridge check names all topics that differ")
         if small and self._alters:
             self._allow_larger(small)
         if slow and self._alters:
@@ -88,7 +88,7 @@ class TopicSettings:
                 elif name == SEGMENT:
                     slow[spec.name] = value
                 else:
-                    what = f"topic {spec.name} has {name}={found[name].value}, walbridge made it with {value}"
+                    what = f"topic {spec.name} has {name}={found[name].value}, walbridge makes it with {value}"
                     yield OperatorError(what, remedy=f"{self._by_hand(spec.name, name, value)}; or mend [topics]")
 
     def _asked(self, names: Iterable[str]) -> dict[str, Future[Any]]:
@@ -140,7 +140,7 @@ class TopicSettings:
         futures = self._admin.incremental_alter_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
         for resource, future in futures.items():
             try:
-                future.result()
+                answer_of(future)
             except KafkaException as error:
                 yield resource.name, topics[resource.name], error.args[0]
             else:
@@ -150,6 +150,6 @@ class TopicSettings:
 def _answered(topic: str, answers: Mapping[str, Future[Any]]) -> Any:
     """The settings of a topic."""
     try:
-        return answers[topic].result()
+        return answer_of(answers[topic])
     except KafkaException as error:
         raise not_described(f"settings of topic {topic} cannot be read", error.args[0]) from None

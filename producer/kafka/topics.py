@@ -18,6 +18,7 @@ from walbridge.producer.kafka.client_config import REQUEST_TIMEOUT_S, admin_clie
 from walbridge.producer.kafka.topic_descriptions import (
     DELETED,
     TopicDescriptions,
+    answer_of,
     not_described,
     visible_partition_count,
 )
@@ -168,7 +169,7 @@ class TopicAdmin:
         found = {}
         for each, future in told.items():
             try:
-                found[each.topic, each.partition] = int(future.result().offset)
+                found[each.topic, each.partition] = int(answer_of(future).offset)
             except KafkaException as error:
                 if error.args[0].code() == DELETED:
                     continue
@@ -211,7 +212,7 @@ class TopicAdmin:
         topics = [new_topic(self._settings, spec) for spec in specs]
         for name, future in self._admin.create_topics(topics, request_timeout=REQUEST_TIMEOUT_S).items():
             try:
-                future.result()
+                answer_of(future)
             except KafkaException as error:
                 reason: KafkaError = error.args[0]
                 if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:

@@ -40,8 +40,11 @@ def read_alike(path: str) -> str:
     """A path as it is set, if it is not misread.
 
     Raises:
-        ValueError: it names the characters; or it begins with a '~', of which only a shell makes a home folder.
+        ValueError: it names the characters; or it begins with a '~', of which only a shell makes a home folder; or it
+            is empty, as of a variable that somebody did not fill.
     """
+    if not path:
+        raise ValueError("it is empty: name a folder, or leave it out for lake")
     if path.startswith("~"):
         raise ValueError("nobody puts a home folder in place of its '~': write the folder out")
     if misread := _misread(path):

@@ -72,6 +72,10 @@ def test_file_named_by_the_variable_is_read(monkeypatch: pytest.MonkeyPatch) -> 
         ("[producer]\nbatch_ms_max = 'soon'", "producer.batch_ms_max"),
         ("[postgres]\nslot = 'Not-A-Slot'", "postgres.slot"),
         ("[topics]\npartitions = 1001", "topics.partitions"),
+        ("[topics]\nreplication_factor = 0", "topics.replication_factor: a topic has 1 replica at least"),
+        ("[topics]\nreplication_factor = 32768", "topics.replication_factor"),
+        ("[topics]\nretention_ms = 4611686018427387904", "topics.retention_ms"),
+        ("[producer]\nrow_bytes_max = 499000001", "producer.row_bytes_max"),
         ("postgres = 'host=h'", "postgres: it is a section, which begins with a line [postgres]"),
         ("name = 'a.b'", "name: letters, digits"),
         ("name = 5", "name: it is a text, which stands in quotes"),
@@ -80,6 +84,7 @@ def test_file_named_by_the_variable_is_read(monkeypatch: pytest.MonkeyPatch) -> 
         ("[postgres]\nbinary = 'sometimes'", "postgres.binary: it is true or false"),
         ("[metrics]\njob_port = 'some'", "metrics.job_port: it is a whole number"),
         ("[lake]\nall_cuts_hours = 25", "all_cuts_hours (25) is longer than minute_cuts_hours (24): set both"),
+        ("[lake]\npath = ''", "lake.path: it is empty"),
         ("[lake]\npath = '~/lake'", "lake.path: nobody puts a home folder in place of its '~'"),
     ],
 )
@@ -100,6 +105,10 @@ def test_file_that_is_not_toml_is_refused_with_the_place() -> None:
 
 def test_file_that_nests_too_deep_is_refused() -> None:
     assert "some.toml nests lists or tables too deep" in refusal(f"x = {'[' * 5000}{']' * 5000}")
+
+
+def test_number_of_more_digits_than_can_be_read_is_refused() -> None:
+    assert "some.toml cannot be read: Exceeds the limit" in refusal(f"[topics]\nretention_ms = {'9' * 5000}")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
@@ -139,6 +148,13 @@ def test_named_file_that_cannot_be_read_is_refused(path: str) -> None:
         load_settings(path)
 
     assert "--config" in refused.value.remedy
+
+
+def test_default_file_that_is_a_link_to_nothing_is_no_wish_for_defaults() -> None:
+    Path("walbridge.toml").symlink_to("not-mounted.toml")
+
+    with pytest.raises(OperatorError, match=r"walbridge\.toml cannot be read: No such file"):
+        load_settings()
 
 
 def test_variable_wins_over_the_file_and_leaves_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:

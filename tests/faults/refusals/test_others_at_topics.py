@@ -145,7 +145,7 @@ def test_topic_of_all_tables_that_somebody_has_compacted_stops_the_next_session(
     configure(following, topic, "cleanup.policy", "compact")
     following.database.execute("INSERT INTO t (v) VALUES (1)")
     said = refusal_of(running)
-    assert f"topic {topic} has cleanup.policy=compact, walbridge made it with delete" in said
+    assert f"topic {topic} has cleanup.policy=compact, walbridge makes it with delete" in said
     assert "--add-config cleanup.policy=delete" in said
     configure(following, topic, "cleanup.policy", "delete")
     following.start_streaming()

@@ -39,7 +39,7 @@ class Answer:
     def __init__(self, error: KafkaError) -> None:
         self._error = error
 
-    def result(self) -> Any:
+    def result(self, timeout_s: float) -> Any:
         raise KafkaException(self._error)
 
 
@@ -63,7 +63,7 @@ def admin_of(client: object, *, alters: bool = True) -> TopicAdmin:
 
 def only(topics: set[str]) -> Callable[..., dict[str, Any]]:
     """Describes these topics, as they are then."""
-    there = SimpleNamespace(result=lambda: SimpleNamespace(partitions=[None]))
+    there = SimpleNamespace(result=lambda timeout_s: SimpleNamespace(partitions=[None]))
 
     def described(asked: Any, **_: object) -> dict[str, Any]:
         return {name: there if name in topics else Answer(NOT_THERE) for name in asked.topic_names}
@@ -80,12 +80,12 @@ class Broker:
 
     def describe_configs(self, asked: list[Any], **_: object) -> dict[Any, Any]:
         entries = {name: SimpleNamespace(value=value) for name, value in self.found.items()}
-        return {each: SimpleNamespace(result=lambda: entries) for each in asked}
+        return {each: SimpleNamespace(result=lambda timeout_s: entries) for each in asked}
 
     def incremental_alter_configs(self, asked: list[Any], **_: object) -> dict[Any, Any]:
         for each in asked:
             self.altered += [(each.name, entry.name, entry.value) for entry in each.incremental_configs]
-        answer = Answer(self.refusal) if self.refusal else SimpleNamespace(result=lambda: None)
+        answer = Answer(self.refusal) if self.refusal else SimpleNamespace(result=lambda timeout_s: None)
         return dict.fromkeys(asked, answer)
 
 
@@ -132,7 +132,7 @@ def test_many_topics_are_made_in_several_requests(partitions: int, at_once: int)
     def made(topics: list[Any], **_: object) -> dict[str, Any]:
         requests.append([topic.topic for topic in topics])
         known.update(topic.topic for topic in topics)
-        return {topic.topic: SimpleNamespace(result=lambda: None) for topic in topics}
+        return {topic.topic: SimpleNamespace(result=lambda timeout_s: None) for topic in topics}
 
     cast(Any, admin._admin).create_topics = made
     cast(Any, admin._admin).describe_topics = only(known)
@@ -342,7 +342,7 @@ def ends_told(monkeypatch: pytest.MonkeyPatch, *told: int) -> TopicAdmin:
 
     def list_offsets(asked: dict[Any, Any], **_: object) -> dict[Any, Any]:
         end = left.pop(0) if len(left) > 1 else left[0]
-        return {each: SimpleNamespace(result=lambda: SimpleNamespace(offset=end)) for each in asked}
+        return {each: SimpleNamespace(result=lambda timeout_s: SimpleNamespace(offset=end)) for each in asked}
 
     return admin_of(SimpleNamespace(list_offsets=list_offsets))
 

@@ -126,7 +126,7 @@ def test_healthy_pipeline_has_no_errors_and_a_topic_that_was_changed_is_put_back
 
     topic = f"{streamed.name}.public.orders"
     configure(streamed, topic, "retention.ms", "60000")
-    short = settled(streamed, f"topic {topic} has retention.ms=60000, walbridge made it with 604800000")
+    short = settled(streamed, f"topic {topic} has retention.ms=60000, walbridge makes it with 604800000")
     assert (short.area, short.severity) == ("topics", Severity.ERROR)
     assert short.remedy == (
         f"kafka-configs.sh --alter --bootstrap-server {streamed.kafka.bootstrap_servers} --topic {topic} "
@@ -150,20 +150,20 @@ def test_each_topic_that_would_lose_what_must_be_kept_is_an_error_of_its_own(str
     }
     for topic, (key, wrong, _) in faults.items():
         configure(streamed, topic, key, wrong)
-    wait_until(lambda: sum("walbridge made it" in each.text for each in streamed.findings()) == 4, "four findings")
+    wait_until(lambda: sum("walbridge makes it" in each.text for each in streamed.findings()) == 4, "four findings")
 
     found = [each for each in streamed.findings() if each.area == "topics"]
 
     assert {each.severity for each in found} == {Severity.ERROR}
     assert [each.text for each in found] == [
-        f"topic {topic} has {key}={wrong}, walbridge made it with {right}"
+        f"topic {topic} has {key}={wrong}, walbridge makes it with {right}"
         for topic, (key, wrong, right) in faults.items()
     ]
     for each, (topic, (key, _, right)) in zip(found, faults.items(), strict=True):
         assert each.remedy is not None
         assert f"--topic {topic} --add-config {key}={right};" in each.remedy
         configure(streamed, topic, key, right)
-    wait_until(lambda: not streamed.says("walbridge made it"), "the findings to go away")
+    wait_until(lambda: not streamed.says("walbridge makes it"), "the findings to go away")
 
     configure(streamed, status_topic(name), "cleanup.policy", "delete")
     silent = settled(streamed, "without it nobody is told when and why walbridge produce ended")
