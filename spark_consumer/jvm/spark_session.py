@@ -22,6 +22,7 @@ from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import java_cause
 from walbridge.spark_consumer.jvm.jvm_end import EXIT_ON_OUT_OF_MEMORY
+from walbridge.spark_consumer.jvm.surroundings import refuse_surroundings
 from walbridge.spark_consumer.jvm.unfinished_start import ending_jvm_with_a_stop
 
 CONNECTOR = "spark-sql-kafka-0-10"
@@ -78,6 +79,7 @@ LATE_SECOND_COMPILER = " ".join(
 )
 """Options that let HotSpot's second compiler (C2) begin at four times the default counts of calls. Code that runs for
 each row reaches these within the first plan; by default C2 also compiles what only starts Spark and plans queries."""
+_NO_ADDRESS = ("BindException", "UnknownHostException", "UnresolvedAddressException")
 _SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 _PLAIN = frozenset(string.ascii_letters + string.digits + "./-_,;@+*()[]{}$%&?<>|~^\"'")
 _LOCAL_DISK_ONLY = "spark.sql.streaming.checkpointFileManagerClass"
@@ -113,10 +115,11 @@ def spark_session(settings: Settings) -> SparkSession:
 
     Raises:
         OperatorError: the connectors' jars are missing, spark-submit's session lacks Delta, or Spark refuses to start
-            with these settings.
+            with these settings, or in these surroundings.
     """
     if is_submitted(os.environ):
         return _submitted(SparkSession.builder.getOrCreate())
+    refuse_surroundings(os.environ)
     # The JVM reads its properties and log settings once, at its start.
     with tempfile.TemporaryDirectory(prefix="walbridge-") as folder:
         conf = session_conf(settings, _log4j_file(Path(folder)))
@@ -136,7 +139,9 @@ def _started(conf: Mapping[str, str]) -> SparkSession:
             raise
         raise OperatorError(
             "the Spark driver's JVM does not start; what it said is above",
-            remedy="look at JAVA_HOME, [spark] driver_memory and [spark.conf]; walbridge check names the Java found",
+            remedy="look at JAVA_HOME, JAVA_TOOL_OPTIONS, SPARK_LOCAL_IP, [spark] driver_memory and [spark.conf], and "
+            "at what this user may have of open files (ulimit -n, 1024 at least) and memory (ulimit -v); walbridge "
+            "check names the Java found",
         ) from error
     except Py4JNetworkError as error:
         raise OperatorError(
@@ -145,6 +150,13 @@ def _started(conf: Mapping[str, str]) -> SparkSession:
             "give the machine or container more, or lower [spark] driver_memory",
         ) from error
     except Py4JJavaError as error:
+        if java_cause(error.java_exception, {}) in _NO_ADDRESS:
+            raise OperatorError(
+                "Spark does not start: the driver may not listen at its address, which is that of this machine's name "
+                "unless something else is set",
+                remedy="set SPARK_LOCAL_IP to an address of this machine (127.0.0.1, where the master is local), and "
+                "look at spark.driver.host and spark.driver.bindAddress in [spark.conf]",
+            ) from error
         master = conf.get("spark.master", "local")
         of_a_cluster = "" if master.startswith("local") else f"see that a Spark master answers at {master}; else "
         raise OperatorError(

@@ -177,6 +177,7 @@ FOLLOWED: dict[str, str] = {
         "tests/walbridge/check/test_pipeline_states.py::"
         "test_healthy_pipeline_has_no_errors_and_a_topic_that_was_changed_is_put_back_by_the_command"
     ),
+    "producer/kafka/topic_settings.py:ensure": GUARDS,
     "producer/kafka/topics.py:_create": (
         "tests/faults/refusals/test_collisions.py::"
         "test_topic_that_kafka_takes_for_another_pipelines_is_refused_with_its_way_out"

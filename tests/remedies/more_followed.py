@@ -306,6 +306,12 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "spark_consumer/apply/apply.py:_unknown",
         "spark_consumer/fold/schema_join.py:malformed_records",
     ),
+    "tests/spark_consumer/jvm/test_surroundings.py::test_current_folder_that_is_gone_is_left_for_one_that_is_there": (
+        "spark_consumer/jvm/surroundings.py:refuse_surroundings",
+    ),
+    "tests/spark_consumer/jvm/test_surroundings.py::test_spark_home_without_a_spark_is_refused_until_it_is_unset": (
+        "spark_consumer/jvm/surroundings.py:_refuse_other_spark",
+    ),
     "tests/spark_consumer/test_jvm_ends.py::test_jvm_that_ends_in_a_plan_or_at_rest_is_told_and_loses_nothing": (
         "spark_consumer/jvm/jvm_end.py:ended_jvm",
         "spark_consumer/jvm/spark_session.py:_started",
