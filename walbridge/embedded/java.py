@@ -40,8 +40,14 @@ class Java:
 
     @property
     def trust_store_args(self) -> tuple[str, ...]:
-        """JVM options to trust the certificate authorities of SSL_CERT_FILE; none where it is not set."""
-        return trust_store_args()
+        """JVM options to trust the certificate authorities of SSL_CERT_FILE, or else of the host, as its own Java
+        does by itself."""
+        return trust_store_args(knows_host=not self.is_wheel)
+
+    @property
+    def is_wheel(self) -> bool:
+        """Whether it is the runtime inside the wheel."""
+        return self.java_home.parent == place_of("java")
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> Java:
@@ -51,7 +57,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
         OperatorError: no Java of a supported version is installed, or home cannot be written.
     """
     java = look_for_java(environ)
-    if java.java_home.parent == place_of("java"):
+    if java.is_wheel:
         _make_callable(java)
     return java
 

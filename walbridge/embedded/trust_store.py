@@ -1,9 +1,10 @@
 """A Java trust store from the host's certificate authorities.
 
-In: SSL_CERT_FILE, a PEM bundle as OpenSSL reads it. Out: a JKS file and the JVM options that
-name it. Java knows neither the variable nor the format, and a Java from a wheel does not know
-authorities that were added to the host. keytool takes one certificate a start, which is a
-minute for a usual bundle; the format of a JKS file without private keys is twenty lines.
+In: SSL_CERT_FILE, or for a Java from a wheel the host's own bundle: PEM, as OpenSSL reads it. Out: a
+JKS file and the JVM options that name it. Java knows neither the variable nor the format, and a Java
+from a wheel does not know authorities that were added to the host, which one of the host does. keytool
+takes one certificate a start, which is a minute for a usual bundle; the format of a JKS file without
+private keys is twenty lines.
 
 Source: sun.security.provider.JavaKeyStore.engineStore (trusted certificate entries).
 """
@@ -26,9 +27,25 @@ END = "-----END CERTIFICATE-----"
 BEGIN = "-----BEGIN CERTIFICATE-----"
 
 
-def trust_store_args() -> tuple[str, ...]:
-    """JVM options for SSL_CERT_FILE; none when it is unset."""
-    bundle = os.environ.get("SSL_CERT_FILE")
+BUNDLES = (
+    Path("/etc/ssl/certs/ca-certificates.crt"),  # Debian
+    Path("/etc/pki/tls/certs/ca-bundle.crt"),  # Fedora
+    Path("/etc/ssl/ca-bundle.pem"),  # SUSE
+    Path("/etc/ssl/cert.pem"),  # Alpine
+)
+"""Where hosts keep the authorities that they trust."""
+
+
+def trust_store_args(*, knows_host: bool = True) -> tuple[str, ...]:
+    """JVM options for SSL_CERT_FILE, or else for the host's bundle; none where there is neither.
+
+    Args:
+        knows_host: whether the Java has the host's authorities by itself, so that only SSL_CERT_FILE counts.
+
+    Raises:
+        OperatorError: the bundle cannot be read.
+    """
+    bundle = os.environ.get("SSL_CERT_FILE") or (None if knows_host else _bundle_of_host())
     if not bundle:
         return ()
     try:
@@ -48,13 +65,21 @@ def trust_store_args() -> tuple[str, ...]:
     )
 
 
+def _bundle_of_host() -> str | None:
+    of_openssl = ssl.get_default_verify_paths().cafile
+    return of_openssl or next((str(each) for each in BUNDLES if os.access(each, os.R_OK)), None)
+
+
 def certificates(pem: str) -> list[bytes]:
     """Each certificate of a bundle as DER; text between them is ignored."""
     blocks = pem.split(BEGIN)[1:]
     try:
         return [ssl.PEM_cert_to_DER_cert(BEGIN + block.split(END)[0] + END) for block in blocks if END in block]
     except ValueError:
-        raise OperatorError("SSL_CERT_FILE holds a damaged certificate", "mend or unset SSL_CERT_FILE") from None
+        raise OperatorError(
+            "SSL_CERT_FILE, or the bundle of this host, holds a damaged certificate",
+            "mend it, or let SSL_CERT_FILE name another",
+        ) from None
 
 
 def encode_jks(ders: Iterable[bytes]) -> bytes:

