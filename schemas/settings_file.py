@@ -78,7 +78,13 @@ def _is_there(path: Path) -> bool:
 def _values(path: Path) -> dict[str, Any]:
     """What the file holds: UTF-8 in any locale, as TOML is, with the mark that some editors set before it."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
+        if not text and path.is_fifo():
+            raise OperatorError(
+                f"nothing came from the pipe {path} that settings were to come from",
+                remedy="see why the command that writes to it has failed",
+            )
+        return tomllib.loads(text)
     except OSError as error:
         raise OperatorError(
             f"settings file {path} cannot be read: {error.strerror}", remedy="name one with --config"

@@ -56,6 +56,19 @@ def test_walbridge_toml_of_the_current_folder_is_read() -> None:
     assert load_settings().name == "here"
 
 
+def test_settings_from_a_command_that_failed_are_not_taken_for_the_defaults() -> None:
+    """``--config <(sops -d walbridge.toml)``."""
+    read_end, write_end = os.pipe()
+    os.close(write_end)
+    with (
+        os.fdopen(read_end, "rb") as pipe,
+        pytest.raises(OperatorError, match="nothing came from the pipe") as refused,
+    ):
+        load_settings(f"/dev/fd/{pipe.fileno()}")
+    assert "why the command that writes to it has failed" in refused.value.remedy
+    assert load_settings("/dev/null") == Settings()
+
+
 def test_file_named_by_the_variable_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("other.toml").write_text('name = "other"')
     monkeypatch.setenv("WALBRIDGE_CONFIG", "other.toml")
