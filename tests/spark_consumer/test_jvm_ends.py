@@ -39,6 +39,7 @@ def test_jvm_that_ends_in_a_plan_or_at_rest_is_told_and_loses_nothing(
     refused = program.run("--once", WALBRIDGE_SPARK__DRIVER_MEMORY="1k")
     assert refused.returncode == 2, refused.stderr
     _, _, mends = refused.stderr.partition("remedy: ")
+    assert mends.startswith("look at JAVA_HOME, ")
     assert "[spark] driver_memory" in mends
     killed = program.run("--once", module=MODULE, **{VARIABLE: "job:plan-open killed"})
     assert killed.returncode == 2, killed.stderr

@@ -138,6 +138,7 @@ lake = { path = "lake", start_timeout_s = 1 }
     assert "(127.0.0.1:1: " in done.stderr, done.stderr
 
 
+@pytest.mark.servers
 def test_jars_prints_their_folder_or_a_list_for_spark_submit(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["jars"]) == 0
     folder = Path(capsys.readouterr().out.strip())

@@ -25,8 +25,6 @@ PASSWORD = "changeit"  # Java's own default; such a store holds nothing secret
 MAGIC, VERSION, TRUSTED_CERTIFICATE = 0xFEEDFEED, 2, 2
 END = "-----END CERTIFICATE-----"
 BEGIN = "-----BEGIN CERTIFICATE-----"
-
-
 BUNDLES = (
     Path("/etc/ssl/certs/ca-certificates.crt"),  # Debian
     Path("/etc/pki/tls/certs/ca-bundle.crt"),  # Fedora
@@ -66,8 +64,8 @@ def trust_store_args(*, knows_host: bool = True) -> tuple[str, ...]:
 
 
 def _bundle_of_host() -> str | None:
-    of_openssl = ssl.get_default_verify_paths().cafile
-    return of_openssl or next((str(each) for each in BUNDLES if os.access(each, os.R_OK)), None)
+    places = ssl.get_default_verify_paths().cafile, *BUNDLES
+    return next((str(each) for each in places if each and os.access(each, os.R_OK)), None)
 
 
 def certificates(pem: str) -> list[bytes]:

@@ -45,8 +45,8 @@ FILES_MAX = 18
 """If there are more when rows are compacted, so are all: 20 then, with the 13 rows at most that come until the next
 time."""
 _LOG_RETENTION = timedelta(minutes=75)
-"""Versions of the manifest are read as of an hour ago (``named_versions``) and no older: its rows are its history. A
-load lists the log, and two rows of a plan are two commits."""
+"""Versions of the manifest are read as of an hour ago (``named_versions``) and no older: its rows are its history. Each
+append lists the log, and two rows of a plan are two commits."""
 _FILES_HOURS = 2
 """How long files stay that those versions hold."""
 _SLEW = timedelta(minutes=1)

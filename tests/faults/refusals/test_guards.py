@@ -222,7 +222,7 @@ GUARDS: dict[str, Guard] = {
     "cuts that are kept for less long": Guard(
         lambda s: s.configure(cuts_topic(s.producer.name), "retention.ms", "1000"),
         "retention.ms=1000, walbridge makes it with",
-        "walbridge check names all topics that differ",
+        "kafka-configs.sh --alter",
         lambda s: s.configure(cuts_topic(s.producer.name), "retention.ms", str(14 * 24 * 3600 * 1000)),
     ),
     "data topic that is compacted": Guard(

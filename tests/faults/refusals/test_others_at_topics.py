@@ -147,6 +147,7 @@ def test_topic_of_all_tables_that_somebody_has_compacted_stops_the_next_session(
     said = refusal_of(running)
     assert f"topic {topic} has cleanup.policy=compact, walbridge makes it with delete" in said
     assert "--add-config cleanup.policy=delete" in said
+    assert "walbridge check names all topics that differ" in said
     configure(following, topic, "cleanup.policy", "delete")
     following.start_streaming()
     following.check_equal()
