@@ -56,12 +56,13 @@ def _as_the_job_has_it(compiled: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Cost(NamedTuple):
-    """Of one merge; ``written``: bytes that the table's folder grew by; ``peak_mb``: the most memory that Python and
-    the JVM had while it ran."""
+    """Of one merge; ``written``: bytes that files of data and vectors grew by, and ``log`` the table's log;
+    ``peak_mb``: the most memory that Python and the JVM had while it ran."""
 
     seconds: float
     cpu_s: float
     written: int
+    log: int
     read: int
     peak_mb: int
 
@@ -99,12 +100,12 @@ def each_applier(
     plain = copy_of(lake / "source", lake / "plain")
     found["plain MERGE INTO"] = min(plainly(plain, spark, keys(rows, pattern, changes, turn)) for turn in range(turns))
     shutil.rmtree(lake)
-    for name, (seconds, cpu_s, written, read, peak_mb) in found.items():
+    for name, (seconds, cpu_s, written, log, read, peak_mb) in found.items():
         print(f"\n{changes:,} {pattern} updates of {rows:,} rows, {name}: ", end="")
-        moved = f"{read / 1e6:.2f} MB read, {written / 1e6:.2f} MB written"
+        moved = f"{read / 1e6:.2f} MB read, {written / 1e6:.3f} MB written and {log / 1e6:.3f} to the log"
         print(f"{seconds:.2f} s, {cpu_s:.2f} CPU-s, {moved}, {peak_mb} MB of memory", end="")
-        values = {"s": round(seconds, 2), "cpu_s": round(cpu_s, 2), "bytes": written, "bytes_read": read}
-        values["peak_mb"] = peak_mb
+        values = {"s": round(seconds, 2), "cpu_s": round(cpu_s, 2), "bytes": written, "bytes_of_log": log}
+        values |= {"bytes_read": read, "peak_mb": peak_mb}
         record(f"{name}_{pattern}_{changes}_{rows}", values)
     return found
 
@@ -201,10 +202,13 @@ def plainly(table: LakeTable, spark: SparkSession, of: Sequence[int]) -> Cost:
 def measured(table: LakeTable, merge: Callable[[], None]) -> Cost:
     """What a merge takes of Python and the JVM beside it."""
     forget_peaks()
-    before, read, cpu_s, since_s = size(Path(table.uri)), read_bytes(), used_s(), time.monotonic()
+    folder = Path(table.uri)
+    before, of_log, read = size(folder), size(folder / "_delta_log"), read_bytes()
+    cpu_s, since_s = used_s(), time.monotonic()
     merge()
-    seconds, used = time.monotonic() - since_s, used_s() - cpu_s
-    return Cost(seconds, used, size(Path(table.uri)) - before, read_bytes() - read, peak_mb())
+    seconds, used, read = time.monotonic() - since_s, used_s() - cpu_s, read_bytes() - read
+    log = size(folder / "_delta_log") - of_log
+    return Cost(seconds, used, size(folder) - before - log, log, read, peak_mb())
 
 
 def size(folder: Path) -> int:
