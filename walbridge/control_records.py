@@ -5,20 +5,20 @@ Progress and cuts are read from their ends, since they grow with every batch. No
 producer is opened: it would fence the running one.
 """
 
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from confluent_kafka import Message
 
-from walbridge.producer.kafka.control_topics import read_metadata, slot_progress
+from walbridge.producer.kafka.control_topics import read_metadata, refuse_lost_tail, slot_progress
 from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.schemas.avro.framing import is_control_record
 from walbridge.schemas.control.cut import Cut, changes_tables, decode_cut
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.progress_record import Progress
-from walbridge.schemas.errors import ProtocolError, unreadable_record
+from walbridge.schemas.errors import ProtocolError, StreamLost, unreadable_record
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
@@ -62,6 +62,24 @@ def newest_progress(settings: Settings, topics: Container[str], *, all_tables: b
         return None
     with PartitionLog(settings, topic, 0) as log:
         return slot_progress(log, settings, all_tables=all_tables)
+
+
+def refuse_tail_lost_at_rest(settings: Settings, is_followed: Callable[[], bool]) -> None:
+    """Compare progress with the newest cut, as a session does before it writes, where no producer streams. One that
+    runs, or ran while both were read, has done so itself, and both topics grow.
+
+    Raises:
+        StreamLost: one of them lost its end.
+        RetryableError: no broker answers.
+    """
+    topics = topics_there(settings)
+    if is_followed() or (progress := newest_progress(settings, topics)) is None:
+        return
+    try:
+        refuse_lost_tail(settings, progress)
+    except StreamLost:
+        if newest_progress(settings, topics) == progress and not is_followed():
+            raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,14 @@ where a new epoch is requested, since the lake cannot go on.
 
 import time
 
-from walbridge.control_records import newest_progress, relations, topics_there
+from walbridge.control_records import refuse_tail_lost_at_rest, relations, topics_there
 from walbridge.producer.copying.next_epoch import begins_again
 from walbridge.producer.errors.topics import metadata_gone
 from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
 from walbridge.producer.guards.start import refuse_bad_start, refuse_unfit_start
-from walbridge.producer.kafka.control_topics import refuse_lost_tail
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.named_publications import names_of_next_session, refuse_missing
-from walbridge.producer.postgres.connection import connect_sql
+from walbridge.producer.postgres.connection import BoundedConnection, connect_sql
 from walbridge.producer.postgres.publications.publication import publication_state
 from walbridge.producer.postgres.requirements import missing_publication, stream_options
 from walbridge.producer.postgres.slots import slot
@@ -96,7 +95,7 @@ def _why_lost(settings: Settings, progress: Progress) -> str | None:
     """Why the stream cannot go on, as far as that can be seen without a session; None where it can."""
     if begins_again(progress):
         return "a new epoch was about to begin"
-    with connect_sql(dsn_of(settings), "walbridge copy") as connection:
+    with _connected(settings) as connection:
         found = slot.inspect(connection, settings.postgres.slot)
         names, awaited = names_of_next_session(settings, connection, progress)
         publications = publication_state(connection, names, ())
@@ -109,12 +108,21 @@ def _why_lost(settings: Settings, progress: Progress) -> str | None:
             return what
         refuse_lost_publications(progress, names, publications, awaited)
         _refuse_lost_topics(settings, progress)
-        # While it runs both topics grow; one that has ended by now may have written since.
-        if not runs and (newest := newest_progress(settings, topics_there(settings))) is not None:
-            refuse_lost_tail(settings, newest)
+        refuse_tail_lost_at_rest(settings, lambda: _is_followed(settings))
     except StreamLost as lost:
         return lost.what
     return None
+
+
+def _connected(settings: Settings) -> BoundedConnection:
+    return connect_sql(dsn_of(settings), "walbridge copy")
+
+
+def _is_followed(settings: Settings) -> bool:
+    """Whether a producer streams now."""
+    with _connected(settings) as connection:
+        found = slot.inspect(connection, settings.postgres.slot)
+    return found is not None and found.active_pid is not None
 
 
 def _refuse_lost_topics(settings: Settings, progress: Progress) -> None:

@@ -11,12 +11,12 @@ from functools import partial
 
 from walbridge.check.finding import Finding, ok, refused, warning
 from walbridge.check.reached import Reached
-from walbridge.control_records import newest_progress, topics_there
+from walbridge.control_records import refuse_tail_lost_at_rest
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.troubles import after_trouble
 from walbridge.producer.errors.tables import TableRewritten
 from walbridge.producer.guards.source_watch import SourceWatch
-from walbridge.producer.kafka.control_topics import MetadataWriter, newest_ends, refuse_lost_tail
+from walbridge.producer.kafka.control_topics import MetadataWriter, newest_ends
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.topic_specs import control_topics
 from walbridge.producer.named_publications import settings_of_session
@@ -78,7 +78,7 @@ def session_findings(
         watch.notices_tables = watch.only_looks = True
         watch.topics.published_ends = partial(newest_ends, settings)
         watch.open()
-        _refuse_lost_tail(reached)
+        refuse_tail_lost_at_rest(reached.settings, lambda: _is_followed(reached))
     except StreamLost as lost:
         yield lost_finding(SESSION, lost, is_copy_asked=is_copy_asked())
         return
@@ -94,22 +94,6 @@ def _is_followed(reached: Reached) -> bool:
     """Whether a producer streams now: then the topics of all tables grow, mostly with a transaction open."""
     found = slot.inspect(reached.connected, reached.settings.postgres.slot)
     return found is not None and found.active_pid is not None
-
-
-def _refuse_lost_tail(reached: Reached) -> None:
-    """As a session does. A producer that runs, or ran while both topics were read, has done so.
-
-    Raises:
-        StreamLost: one of them lost its end.
-    """
-    if _is_followed(reached) or (progress := newest_progress(reached.settings, topics_there(reached.settings))) is None:
-        return
-    try:
-        refuse_lost_tail(reached.settings, progress)
-    except StreamLost:
-        is_newest = newest_progress(reached.settings, topics_there(reached.settings)) == progress
-        if is_newest and not _is_followed(reached):
-            raise
 
 
 def _found_by(
