@@ -94,13 +94,22 @@ def newest_rows(table: DeltaTable, count: int) -> list[CutRow]:
 
 
 def _newest_rows(table: DeltaTable, count: int) -> list[CutRow]:
-    files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    highest = [file.get("max.sequence") for file in files]
-    if not highest:
+    known = statistics(table, "max.sequence", "null_count.sequence")
+    if not known:
         return []
-    if None in highest or any(file["null_count.sequence"] for file in files):
-        raise ForeignCommit("rows without sequence")
-    return _rows_where(table, f"sequence > {max(highest) - count} ORDER BY sequence DESC")
+    highest = max((each for each, _ in known if each is not None), default=None)
+    if any(each is None or missing for each, missing in known):
+        found = _queried(table, "SELECT max(sequence), count(*) - count(sequence) FROM cuts")
+        highest, missing = (column[0].as_py() for column in found.columns)
+        if missing:
+            raise ForeignCommit("rows without sequence")
+    return [] if highest is None else _rows_where(table, f"sequence > {highest - count} ORDER BY sequence DESC")
+
+
+def statistics(table: DeltaTable, *names: str) -> list[tuple[Any, ...]]:
+    """By file. What is not known is None: another program may have set ``delta.dataSkippingNumIndexedCols`` to less."""
+    files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return [tuple(file.get(name) for name in names) for file in files]
 
 
 def newest_published(table: DeltaTable, at: int | datetime | None = None) -> CutRow | None:
@@ -118,8 +127,10 @@ def newest_published(table: DeltaTable, at: int | datetime | None = None) -> Cut
 
 def _newest_published(table: DeltaTable) -> int | None:
     """The newest published row's sequence. File statistics tell which files hold none, so those are not read."""
-    files = pa.table(table.get_add_actions(flatten=True)).select(["max.sequence", "min.sequence", "max.kind"])
-    for _, first, kind in sorted(zip(*(each.to_pylist() for each in files.columns), strict=True), reverse=True):
+    files = statistics(table, "max.sequence", "min.sequence", "max.kind")
+    if any(None in file for file in files):
+        return _highest(table, _IS_PUBLISHED)
+    for _, first, kind in sorted(files, reverse=True):
         # The last of the kinds in the alphabet. Rows behind this file were looked for with those before it.
         if kind == PUBLISHED and (found := _highest(table, f"{_IS_PUBLISHED} AND sequence >= {first}")) is not None:
             return found

@@ -29,10 +29,12 @@ from walbridge.spark_consumer.delta.manifest.manifest_reader import (
     open_table,
     record_of,
     rows_where,
+    statistics,
     written_rows,
 )
 from walbridge.spark_consumer.delta.manifest.manifest_schema import SCHEMA
 from walbridge.spark_consumer.delta.manifest.newest_cut import NewestCutFile
+from walbridge.spark_consumer.delta.table_features import constraints
 from walbridge.spark_consumer.plan.kept_cuts import Retention, dropped
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 
@@ -86,6 +88,7 @@ class Manifest:
         if newest is not None and newest.pipeline not in (pipeline, formerly):
             raise foreign_lake(lake, newest.pipeline, pipeline)
         refuse_unwritable_manifest(self._table)
+        self._drop_constraints()
 
     @property
     def version(self) -> int:
@@ -108,8 +111,11 @@ class Manifest:
 
     def oldest_written_at(self) -> datetime | None:
         """When the oldest row that is still there was written."""
-        moments: list[datetime] = pa.table(self._table.get_add_actions(flatten=True))["min.written_at"].to_pylist()
-        return min(moments, default=None)
+        moments: list[datetime | None] = [moment for (moment,) in statistics(self._table, "min.written_at")]
+        known = [moment for moment in moments if moment is not None]
+        if len(known) < len(moments):
+            known = [row.written_at for row in written_rows(self._table)]
+        return min(known, default=None)
 
     def is_dated_in_order(self) -> bool:
         """Whether times of rows tell which one is older: not as long as there are rows of a clock that was ahead."""
@@ -212,6 +218,12 @@ class Manifest:
         self._table.vacuum(_FILES_HOURS, dry_run=False, enforce_retention_duration=False)
         self._table.update_incremental()  # a vacuum writes its own commits
         self._expect_own_newest()
+
+    def _drop_constraints(self) -> None:
+        """Drop what another program demands of rows: each start would end at the first row that does not meet it."""
+        for name in constraints(self._table):
+            with self._fenced():
+                self._table.alter.drop_constraint(name, commit_properties=_WITHOUT_RETRY)
 
     def _create(self, lake: str) -> DeltaTable:
         self._newest_cut.remove()

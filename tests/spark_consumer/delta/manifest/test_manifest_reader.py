@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.delta.manifest.manifest_reader import (
@@ -59,6 +59,28 @@ def test_readers_take_the_newest_row_that_is_published(lake: Path, case: str) ->
 
     assert newest_published(table) == (rows[expected - 1] if expected else None)
     assert newest_published(table, 100 + len(rows)) == (rows[expected - 1] if expected else None)
+
+
+WITHOUT_STATISTICS = {
+    "of any column": {"delta.dataSkippingNumIndexedCols": "0"},
+    "of kinds and times": {"delta.dataSkippingNumIndexedCols": "1"},
+    "of sequences": {"delta.dataSkippingStatsColumns": "kind"},
+}
+
+
+@pytest.mark.parametrize("properties", WITHOUT_STATISTICS.values(), ids=WITHOUT_STATISTICS)
+def test_rows_are_found_where_another_program_had_the_log_hold_no_statistics(
+    lake: Path, properties: dict[str, str]
+) -> None:
+    """I8: their sequences, kinds and times are in the files all the same."""
+    rows = written(lake, ["published", "published"])
+    DeltaTable(lake / "_cuts").alter.set_table_properties(properties)
+    write_after(lake, rows[-1], ["plan", "applied"] * 4)
+    manifest = Manifest(str(lake), "p", {})
+
+    assert published_at(str(lake)) == manifest.newest_published() == rows[-1]
+    assert manifest.newest() == replace(rows[-1], sequence=10, kind="applied")
+    assert manifest.oldest_written_at() == NOW
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])

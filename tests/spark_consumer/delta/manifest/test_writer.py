@@ -185,6 +185,20 @@ def test_manifest_that_another_program_let_nobody_delete_from_drops_rows_all_the
     assert [each.sequence for each in published(str(lake))] == [4]
 
 
+def test_manifest_whose_rows_another_program_set_a_limit_to_gets_its_rows_all_the_same(
+    manifest: Manifest, lake: Path
+) -> None:
+    manifest.append(row(1))
+    DeltaTable(lake / "_cuts").alter.add_constraint({"some": "sequence < 2", "other": "to_cut < 2"})
+
+    with pytest.raises(OperatorError, match="a second Spark job") as refused:
+        manifest.append(row(2))
+    assert "start this one again" in refused.value.remedy
+    Manifest(str(lake), "p", {}).append(row(2))
+
+    assert Manifest(str(lake), "p", {}).newest() == row(2)
+
+
 def test_compaction_keeps_every_row_in_fewer_files(manifest: Manifest, lake: Path) -> None:
     for n in range(1, 6):
         manifest.append(row(n))
