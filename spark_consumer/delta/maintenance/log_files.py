@@ -33,6 +33,7 @@ LOG, LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
 _NAME = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint\.parquet)(?:\.crc)?")
 """A version's commit, Spark's checksum of it, its checkpoint; and the file that Hadoop writes beside each
 (``.x.crc``)."""
+_OTHER_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..+\.(?:json|parquet)")
 COMMIT_BYTES_MIN = len('{"commitInfo":{}}')
 """The size of the smallest commit with an action. A power cut can leave a commit of no bytes, which readers take for
 one that changed nothing. A commit that is damaged in another way they refuse themselves."""
@@ -118,6 +119,8 @@ class LogFiles:
     names: Collection[str]
     empty: Collection[int] = ()
     """Commits whose files are too small to hold an action."""
+    other_checkpoints: Collection[int] = ()
+    """In several parts, or with a UUID in their name."""
 
     @classmethod
     def of(cls, uri: str, files: DeltaStorageHandler) -> "LogFiles":
@@ -138,7 +141,8 @@ class LogFiles:
         checkpoints = {int(match[1]) for name, match in matches if name == checkpoint_name(int(match[1]))}
         sizes = {version: files[commit_name(version)].size for version in commits}
         empty = {version for version, size in sizes.items() if size is not None and size < COMMIT_BYTES_MIN}
-        return cls(commits, checkpoints, [name for name, _ in matches], empty)
+        others = {int(match[1]) for name in times if (match := _OTHER_CHECKPOINT.fullmatch(name))}
+        return cls(commits, checkpoints, [name for name, _ in matches], empty, others)
 
     def base(self, version: int) -> int | None:
         """The newest checkpoint at or before a version."""

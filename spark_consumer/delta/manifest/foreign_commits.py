@@ -112,5 +112,6 @@ def _foreign_versions(table: DeltaTable, refuse: Callable[[DeltaTable], object])
             except ForeignCommit:
                 continue
             behind = [*range(version + 1, newest + 1)]
-            return [] if log.checkpoints & {*behind} else behind  # readers begin at the newest checkpoint
+            # Readers begin at the newest checkpoint.
+            return [] if {*log.checkpoints, *log.other_checkpoints} & {*behind} else behind
     return []

@@ -201,6 +201,29 @@ def test_schema_that_another_program_wrote_is_told_with_the_commit_to_delete(lak
     assert published_at(str(lake)) == row
 
 
+CHECKPOINTS = {
+    "whole": "checkpoint.parquet",
+    "in parts": "checkpoint.0000000001.0000000001.parquet",
+    "with a UUID": "checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.parquet",
+}
+
+
+@pytest.mark.parametrize("kind", CHECKPOINTS)
+def test_commit_that_a_checkpoint_holds_is_not_said_to_be_deleted(lake: Path, kind: str) -> None:
+    """Readers begin there, whatever becomes of the commit: the log would be damaged."""
+    (row,) = written(lake, ["published"])
+    foreign = pa.Table.from_pylist([BY_OTHERS["no epoch"](row)], schema=SCHEMA)
+    write_deltalake(lake / "_cuts", foreign, mode="append")
+    DeltaTable(lake / "_cuts").create_checkpoint()
+    made = lake / "_cuts" / "_delta_log" / f"{2:020}.checkpoint.parquet"
+    made.rename(made.with_name(f"{2:020}.{CHECKPOINTS[kind]}"))
+
+    with pytest.raises(OperatorError, match="another program wrote rows without epoch") as refused:
+        published_at(str(lake))
+
+    assert "from a backup" in refused.value.remedy
+
+
 def follow(error: OperatorError, lake: Path) -> None:
     """Delete the commits that the remedy names, the newest alone."""
     named = re.findall(r"\d{20}\.json", error.remedy)
