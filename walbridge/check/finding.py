@@ -55,8 +55,8 @@ def refused(area: str, refusal: OperatorError) -> Finding:
 
 
 def not_checked(area: str, peer: str) -> Finding:
-    """A check that could not be made, since a peer does not answer."""
-    return Finding(area, Severity.WARNING, f"not checked: {peer} does not answer")
+    """A check that could not be made, since a peer is away, or has an answer that cannot be read."""
+    return Finding(area, Severity.WARNING, f"not checked: {peer} did not answer in full")
 
 
 def exit_code(findings: Iterable[Finding]) -> int:

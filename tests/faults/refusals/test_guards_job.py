@@ -208,7 +208,7 @@ def _newer_manifest(lake: Lake) -> None:
 
 
 GUARDS: dict[str, tuple[Callable[[Lake], object], str, str]] = {
-    "data topic made anew": (_data_topic_made_anew, "are not visible after 1 s", "find-hanging"),
+    "data topic made anew": (_data_topic_made_anew, "are not visible after 1 s", "kafka-transactions.sh abort --topic"),
     "cuts topic made anew": (
         lambda lake: lake.remake(cuts_topic(lake.writer.pipeline)),
         "ends before what this lake has applied: it was made anew",

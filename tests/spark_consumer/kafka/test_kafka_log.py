@@ -185,6 +185,8 @@ def test_records_of_one_topic_that_are_lost_say_nothing_of_another(monkeypatch: 
     assert {topic: trouble.what.split(" ")[-1] for topic, trouble in lost.items()} == {
         "deleted": "broker", "open": "anew", "gone": "retention_ms"
     }  # fmt: skip
+    # It begins where what is decided ends.
+    assert "abort --topic open --partition 0 --start-offset 8;" in (lost["open"].first or "")
 
     monkeypatch.setattr(log, "partition_count", lambda _topic: 0)
     with pytest.raises(MissingTopics):

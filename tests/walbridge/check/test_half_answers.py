@@ -31,7 +31,7 @@ def initialised(database: Database, kafka: KafkaBroker, pipeline_name: str, tmp_
 
 
 def not_checked(stack: Stack, peer: str) -> list[str]:
-    return [each.area for each in stack.findings() if each.text == f"not checked: {peer} does not answer"]
+    return [each.area for each in stack.findings() if each.text == f"not checked: {peer} did not answer in full"]
 
 
 @pytest.mark.parametrize(

@@ -303,7 +303,7 @@ def test_without_a_broker_all_the_rest_is_still_checked(stack: Stack, monkeypatc
     (away,) = [each for each in findings if each.severity is Severity.ERROR]
     assert (away.area, "Kafka at 127.0.0.1:1 cannot be reached" in away.text) == ("broker", True)
     assert away.remedy == START_BROKER
-    unknown = [each.area for each in findings if each.text == "not checked: Kafka does not answer"]
+    unknown = [each.area for each in findings if each.text == "not checked: Kafka did not answer in full"]
     assert unknown == ["topics", "rights", "session", "slot", "lake"]
     assert stack.says("may replicate")
     stack.sections["kafka"] = {}
@@ -319,7 +319,7 @@ def test_without_postgres_all_the_rest_is_still_checked(stack: Stack, monkeypatc
     assert list(dict.fromkeys(each.area for each in findings if each.area not in OF_SETTINGS)) == AREAS
     (away,) = [each for each in findings if each.severity is Severity.ERROR]
     assert (away.area, "cannot be reached" in away.text) == ("server", True)
-    unknown = [each.area for each in findings if each.text == "not checked: Postgres does not answer"]
+    unknown = [each.area for each in findings if each.text == "not checked: Postgres did not answer in full"]
     assert unknown == ["role", "publication", "tables", "session", "slot"]
     assert stack.says("not there yet, but can be made")
     assert "hunter2" not in repr(findings)
