@@ -245,7 +245,9 @@ NOTICED = {
     ),
     "records are read before they are decided": Noticed(
         Mutant(
-            KafkaLog.lost, "_undecided_partitions(self._ask_existing_topics(self.ends, ranges, found), ranges)", "None"
+            KafkaLog.lost,
+            "_undecided_partitions(ends := self._ask_existing_topics(self.ends, ranges, found), ranges)",
+            "None",
         ),
         partial(
             test_kafka_log.test_records_that_are_gone_or_never_decided_stop_the_job, [5], [8], "not visible after 0 s"
