@@ -220,7 +220,7 @@ def _refuse_gap(progress: Progress, slot: SlotState | None, two_phase: bool) -> 
         at = "nowhere" if confirmed is None else format_lsn(confirmed)
         raise StreamLost(
             f"slot {progress.slot} stands at {at}, beyond what was published ({format_lsn(published)}): a gap, since "
-            "somebody else used or re-created the slot"
+            "somebody else used or re-created the slot, or brought Kafka back to an older state"
         )
 
 

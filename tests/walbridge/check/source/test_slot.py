@@ -125,7 +125,7 @@ GUARDS: dict[str, tuple[Progress | None, SlotState | None, Finding]] = {
         error(
             "slot",
             "slot walbridge stands at 0/280, beyond what was published (0/200): a gap, since somebody else used or "
-            "re-created the slot",
+            "re-created the slot, or brought Kafka back to an older state",
             COPY_ALL,
         ),
     ),
