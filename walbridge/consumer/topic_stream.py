@@ -146,6 +146,9 @@ class EventStream:
             if self._topics.has_blocked:
                 self._topics.assign_new()
         elif (refused := refusal(error, f"{partition[0]}[{partition[1]}]")) is not None:
+            # One that was made again has no such offset either, and may not have been looked at since.
+            with suppress(KafkaAway):
+                self._topics.stop_reading_deleted()
             raise refused
 
     def _refresh_if_due(self) -> None:

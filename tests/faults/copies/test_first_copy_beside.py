@@ -105,7 +105,9 @@ def test_first_copy_that_is_killed_reads_no_more_than_a_chunk_or_two_again(besid
         before = of_table(beside, "still").copy
         assert before is not None
         assert re.fullmatch(r"copying \d\d %", told["public.still"])
-        assert {*told.values()} <= {"current", told["public.still"], f"stale: {FIRST_COPY_WAITS}"}
+        # A table that could not be read for a moment is tried again a second later, behind what it has.
+        told_of_any = rf"current|copying \d+ %|stale: {re.escape(FIRST_COPY_WAITS)}"
+        assert [text for text in told.values() if not re.fullmatch(told_of_any, text)] == []
 
         beside.settings["producer"] |= {"copy_bytes_per_s": 0}
         running = beside.start_streaming()

@@ -258,16 +258,21 @@ def test_topic_that_is_deleted_stops_who_has_not_read_it_to_its_end_and_nobody_e
     with (
         events(producer.name, ["a", "b"], kafka(producer, "all")) as whole,
         events(producer.name, ["a"], kafka(producer) | LITTLE, follow=False) as lagging,
+        events(producer.name, ["a"], kafka(producer) | LITTLE, follow=False) as reading_on,
     ):
         assert sum(whole.poll(WAIT_S) is not None for _ in range(1 + 1 + 391 + 1)) == 394
         assert whole.poll(1) is None
         assert lagging.poll(WAIT_S) is not None
+        assert reading_on.poll(WAIT_S) is not None
         TopicLife(producer).remake(topic)
         wait_until(lambda: whole.poll(0.1) is None and topic not in whole.topic_ids, "the topic to be left")
         assert {name for name, _ in whole.offsets} == {f"{producer.name}.public.b"}
         whole.commit()
         with pytest.raises(OperatorError, match=f"{topic} was deleted before it was read to its end"):
             list(lagging)
+        monkeypatch.setattr(topic_stream, "REFRESH_S", 1000)  # the offset is not there, before anything else tells
+        with pytest.raises(OperatorError, match=f"{topic} was deleted before it was read to its end"):
+            list(reading_on)
 
     running = producer.start_streaming()
     running.wait_for_log("table is copied")
