@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fix_producer import ProducerUnderTest
-from walbridge.schemas.control.table_progress import CURRENT, STALE
+from walbridge.schemas.control.table_progress import COPYING, CURRENT, STALE
 
 pytestmark = pytest.mark.fault
 
@@ -29,5 +29,6 @@ def test_table_that_cannot_be_read_in_the_first_copy_is_left_to_later_copies(pro
     assert progress is not None
     states = {table.topic.rpartition(".")[2]: table.state for table in progress.tables.values() if table.topic}
     assert states["t"] == CURRENT
-    assert states.get("unreadable", STALE) == STALE
+    # The later copy may have begun by this cut, and then waits with growing pauses.
+    assert states.get("unreadable", STALE) in (STALE, COPYING)
     assert "each time that table public.unreadable is read to be copied, the server meets a fault" in running.log
