@@ -121,8 +121,7 @@ def _connected(settings: Settings) -> BoundedConnection:
 def _is_followed(settings: Settings) -> bool:
     """Whether a producer streams now."""
     with _connected(settings) as connection:
-        found = slot.inspect(connection, settings.postgres.slot)
-    return found is not None and found.active_pid is not None
+        return slot.is_followed(connection, settings.postgres.slot)
 
 
 def _refuse_lost_topics(settings: Settings, progress: Progress) -> None:
@@ -141,7 +140,7 @@ def _refuse_lost_topics(settings: Settings, progress: Progress) -> None:
 
 def _missing_first(settings: Settings, progress: Progress) -> tuple[str, str] | None:
     """A publication that a new slot waits for, in words, and what brings it back; None where none is missing."""
-    with connect_sql(dsn_of(settings), "walbridge copy") as connection:
+    with _connected(settings) as connection:
         missing = missing_publication(connection, settings)
         try:
             refuse_missing(settings, connection, progress)

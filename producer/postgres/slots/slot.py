@@ -60,12 +60,18 @@ def inspect(connection: psycopg.Connection[Any], slot: str) -> SlotState | None:
     return SlotState(plugin, database, active_pid, status, confirmed_flush, bool(is_two_phase), bool(is_kept), why)
 
 
+def is_followed(connection: psycopg.Connection[Any], slot: str) -> bool:
+    """Whether a producer streams from it now: then the topics of all tables grow, mostly with a transaction open."""
+    state = inspect(connection, slot)
+    return state is not None and state.active_pid is not None
+
+
 def wait_until_free(
     connection: psycopg.Connection[Any], slot: str, check_stop: Callable[[], None], timeout_s: float = 30.0
 ) -> None:
     """Until the walsender whose stream was closed has noticed that. Returns late all the same: a start then says so."""
     deadline_s = time.monotonic() + timeout_s
-    while (state := inspect(connection, slot)) is not None and state.active_pid is not None:
+    while is_followed(connection, slot):
         check_stop()
         if time.monotonic() > deadline_s:
             return

@@ -60,6 +60,7 @@ def session_findings(
         yield lost_finding(SESSION, lost, is_copy_asked=is_copy_asked())
         return
     settings, connection, admin = reached.settings, reached.connected, reached.topics
+    is_followed = partial(slot.is_followed, connection, settings.postgres.slot)
     cache, end = known_relations(settings, progress)
     tables = Tables(
         settings,
@@ -71,14 +72,14 @@ def session_findings(
         server.database,
     )
     try:
-        if not _is_followed(reached):
+        if not is_followed():
             admin.wait_decided([spec.name for spec in control_topics(settings)])
         settings = settings_of_session(settings, connection, tables, progress)
         watch = SourceWatch(settings, connection, admin, tables, ProgressTracker(progress))
         watch.notices_tables = watch.only_looks = True
         watch.topics.published_ends = partial(newest_ends, settings)
         watch.open()
-        refuse_tail_lost_at_rest(reached.settings, lambda: _is_followed(reached))
+        refuse_tail_lost_at_rest(reached.settings, is_followed)
     except StreamLost as lost:
         yield lost_finding(SESSION, lost, is_copy_asked=is_copy_asked())
         return
@@ -88,12 +89,6 @@ def session_findings(
     finally:
         tables.registry.close()
     yield from _found_by(watch, settings, connection, server, progress, tables.versions)
-
-
-def _is_followed(reached: Reached) -> bool:
-    """Whether a producer streams now: then the topics of all tables grow, mostly with a transaction open."""
-    found = slot.inspect(reached.connected, reached.settings.postgres.slot)
-    return found is not None and found.active_pid is not None
 
 
 def _found_by(
