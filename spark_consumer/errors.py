@@ -190,7 +190,7 @@ def records_gone(topic: str, partition: int, offset: int, start: int) -> str:
     """Words for records that a cut promises from ``offset`` on, though the log begins at ``start``."""
     return (
         f"records of {topic}[{partition}] from offset {offset} on are gone, the log begins at {start}: this job was "
-        "away for longer than [topics] retention_ms"
+        "away for longer than [topics] retention_ms, or somebody deleted them"
     )
 
 
