@@ -26,6 +26,18 @@ _RESERVED = {
     "transaction.timeout.ms",
     "transactional.id",
 }
+_OF_CODE = {
+    "default.topic.config",
+    "delivery.report.only.error",
+    "error_cb",
+    "logger",
+    "oauth_cb",
+    "on_commit",
+    "on_delivery",
+    "stats_cb",
+    "throttle_cb",
+}
+"""What confluent_kafka takes as objects of Python, which no setting can hold: it raises errors of Python for a text."""
 _SET_ELSEWHERE = {
     "bootstrap.servers": "[kafka] bootstrap_servers",
     "message.max.bytes": "[producer] row_bytes_max",
@@ -38,13 +50,18 @@ def client_config(settings: Settings) -> dict[str, Any]:
     """Properties of every librdkafka client of ours.
 
     Raises:
-        OperatorError: [kafka.client] has a property that walbridge sets.
+        OperatorError: [kafka.client] has a property that walbridge sets, or one that only a program can.
     """
     passed = {name: value.get_secret_value() for name, value in settings.kafka.client.items()}
     if reserved := sorted(_RESERVED & passed.keys()):
         raise OperatorError(
             f"[kafka.client] has {', '.join(reserved)}, on which exactly-once or the order of rows depends",
             remedy="leave it out of [kafka.client]: walbridge sets it",
+        )
+    if of_code := sorted(_OF_CODE & passed.keys()):
+        raise OperatorError(
+            f"[kafka.client] has {', '.join(of_code)}, which only a program can set",
+            remedy="leave it out of [kafka.client]",
         )
     for name in sorted(_SET_ELSEWHERE.keys() & passed.keys()):
         setting = _SET_ELSEWHERE[name]

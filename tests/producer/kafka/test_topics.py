@@ -183,6 +183,14 @@ def test_property_on_which_exactly_once_and_order_rest_is_not_taken(name: str) -
     assert refused.value.remedy == "leave it out of [kafka.client]: walbridge sets it"
 
 
+@pytest.mark.parametrize(
+    "name", ["stats_cb", "error_cb", "logger", "default.topic.config", "delivery.report.only.error"]
+)
+def test_property_that_only_a_program_can_set_is_the_operators_mistake(name: str) -> None:
+    with pytest.raises(OperatorError, match=f"has {name}, which only a program can set"):
+        client_config(settings(**{name: "1"}))
+
+
 def test_partition_of_which_only_faults_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
     monkeypatch.setattr(partition_log, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
