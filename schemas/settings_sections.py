@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
 from walbridge.schemas.properties import flatten
 from walbridge.schemas.setting_checks.contradictions import (
@@ -17,15 +17,12 @@ from walbridge.schemas.setting_checks.contradictions import (
     refuse_unused_prefixes,
 )
 from walbridge.schemas.setting_checks.lake_path import read_alike
+from walbridge.schemas.settings_section import Section
 
 _PUBLICATION = "walbridge"
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Postgres(_Section):
+class Postgres(Section):
     """Where changes come from."""
 
     dsn: SecretStr = SecretStr("")
@@ -88,7 +85,7 @@ class Postgres(_Section):
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
-class Topics(_Section):
+class Topics(Section):
     """How data topics are created; checked at every start."""
 
     partitions: int = Field(default=1, ge=1, le=1000)
@@ -169,7 +166,7 @@ class Topics(_Section):
         return value
 
 
-class Kafka(_Section):
+class Kafka(Section):
     """The broker, with properties passed through to either client."""
 
     bootstrap_servers: str = "127.0.0.1:9092"
@@ -198,7 +195,7 @@ class Kafka(_Section):
         return self
 
 
-class Producer(_Section):
+class Producer(Section):
     """Limits of one Kafka transaction; the first that is reached closes it."""
 
     batch_rows_max: int = Field(default=20_000, ge=1)
@@ -226,7 +223,7 @@ class Producer(_Section):
     """When one table cannot be followed any more: copy it again beside the stream, leave it out, or stop."""
 
 
-class Lake(_Section):
+class Lake(Section):
     """Where tables go."""
 
     path: Annotated[str, AfterValidator(read_alike)] = "lake"
@@ -277,7 +274,7 @@ class Lake(_Section):
         return self
 
 
-class Spark(_Section):
+class Spark(Section):
     """The session that ``python -m walbridge.spark_consumer`` makes; ``spark-submit`` brings its own."""
 
     jars_dir: str | None = None
@@ -292,7 +289,7 @@ class Spark(_Section):
         return flatten(value) if isinstance(value, Mapping) else value
 
 
-class Metrics(_Section):
+class Metrics(Section):
     """Where either program shows ``/metrics`` and ``/healthz``."""
 
     host: str = "127.0.0.1"

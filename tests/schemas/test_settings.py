@@ -96,6 +96,8 @@ def test_file_named_by_the_variable_is_read(monkeypatch: pytest.MonkeyPatch) -> 
         ("[kafka]\nclient = 'PLAINTEXT'", 'kafka.client: it is a table: { "name" = "value" }'),
         ("[postgres]\nbinary = 'sometimes'", "postgres.binary: it is true or false"),
         ("[metrics]\njob_port = 'some'", "metrics.job_port: it is a whole number"),
+        ("[producer]\nbatch_rows_max = true", "producer.batch_rows_max: it is a whole number"),
+        ("[producer]\ncopy_workers = false", "producer.copy_workers: it is a whole number"),
         ("[lake]\nall_cuts_hours = 25", "all_cuts_hours (25) is longer than minute_cuts_hours (24): set both"),
         ("[lake]\npath = ''", "lake.path: it is empty"),
         ("[lake]\npath = '~/lake'", "lake.path: nobody puts a home folder in place of its '~'"),
