@@ -13,6 +13,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import CutsLost
 from walbridge.spark_consumer.kafka.change_reader import LARGE_BYTES
 from walbridge.spark_consumer.kafka.control.cuts_source import Cuts, CutsFrom, CutsSource
+from walbridge.spark_consumer.kafka.control.hidden_cuts import HiddenCuts
 from walbridge.spark_consumer.kafka.control.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.metrics import RUNNING, JobMetrics
@@ -37,6 +38,7 @@ class Job:
         self._metrics = metrics or JobMetrics()
         self._kafka = KafkaLog(spark, settings)
         self._source = CutsSource(spark, self._kafka, settings)
+        self._hidden_cuts = HiddenCuts(self._kafka, settings.name, settings.lake.visible_timeout_s)
         metadata = MetadataTopic(self._kafka, settings.name)
         self._pace = Pace(settings.lake.publish_interval_ms)
         self._plans = PlanRunner(
@@ -90,6 +92,7 @@ class Job:
     def _idle(self) -> None:
         """Nothing is to be applied."""
         self._metrics.pulse.beat()
+        self._hidden_cuts.look()
         self._state = self._plans.publish_idle(self._state)
 
     def _apply(self, cuts: Cuts) -> None:

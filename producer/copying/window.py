@@ -37,7 +37,7 @@ _VOID_BYTES = 100
 class Void(StrEnum):
     """Why a chunk is read again."""
 
-    IN_PROGRESS = "a transaction that was open when the stream began is still open"
+    IN_PROGRESS = "a transaction that was open when the copy began or went on is still open"
     NOT_VISIBLE = "a commit that was received is not visible yet: it may wait for a synchronous standby"
     TRUNCATED = "the table was truncated meanwhile"
     ALTERED = "the table has another shape now"

@@ -141,16 +141,19 @@ class TopicAdmin:
         found = self._ends(ends, IsolationLevel.READ_UNCOMMITTED)
         return {each: ends[each] for each, end in found.items() if end < ends[each]}
 
-    def wait_decided(self, topics: Iterable[str]) -> None:
+    def wait_decided(self, topics: Iterable[str], timeout_s: float = DECIDED_S) -> None:
         """Return when all that is in partition 0 of these topics now is committed or aborted. Behind an open
         transaction readers see nothing, so what they take for the newest record may be old.
+
+        Args:
+            timeout_s: longer where a producer's own commit may be under way.
 
         Raises:
             RetryableError: no broker answers.
             OperatorError: a transaction stays open, though our own are ended; or the broker refuses to tell.
         """
         ends = self._ends([(topic, 0) for topic in topics], IsolationLevel.READ_UNCOMMITTED)
-        until_s = time.monotonic() + DECIDED_S
+        until_s = time.monotonic() + timeout_s
         while ends:
             decided = self._ends(ends, IsolationLevel.READ_COMMITTED)
             ends = {each: end for each, end in ends.items() if decided.get(each, end) < end}

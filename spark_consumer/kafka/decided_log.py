@@ -74,19 +74,31 @@ class DecidedLog(KafkaClient):
                 found[partition_id[0]] = RecordsLost(records_gone(*partition_id, start, starts[partition_id]))
         return found
 
+    def undecided_since(self, partition_id: PartitionId) -> int | None:
+        """The offset from which on readers see nothing, since a transaction that began there is open; None: they see
+        all that is there.
+
+        Raises:
+            RetryableError: the broker is away.
+        """
+        decided = self.ends([partition_id])[partition_id]
+        return decided if self._written_ends([partition_id])[partition_id] > decided else None
+
+    def _written_ends(self, partition_ids: Iterable[PartitionId]) -> dict[PartitionId, int]:
+        """Where the logs end, decided or not."""
+        consumer = self._connect({"isolation.level": "read_uncommitted"})
+        try:
+            return self._ask("endOffsets", partition_ids, consumer)
+        finally:
+            close_consumer(self._spark, consumer)
+
     def _truncated_logs(self, ranges: Mapping[PartitionId, Range]) -> dict[str, RecordsLost]:
         """By topic: the error of a log that ends below what was acknowledged, since the topic was made anew.
 
         A log that is only not decided yet has all records.
         """
         found = {}
-        consumer = self._connect({"isolation.level": "read_uncommitted"})
-        try:
-            ends = self._ask_existing_topics(
-                lambda partition_ids: self._ask("endOffsets", partition_ids, consumer), ranges, {}
-            )
-        finally:
-            close_consumer(self._spark, consumer)
+        ends = self._ask_existing_topics(self._written_ends, ranges, {})
         for partition_id in _undecided_partitions(ends, ranges):
             topic, partition = partition_id
             found[topic] = RecordsLost(

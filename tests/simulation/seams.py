@@ -93,7 +93,7 @@ class Admin:
         """As ``TopicAdmin.cut_short``: this broker loses nothing."""
         return set()
 
-    def wait_decided(self, topics: Iterable[str]) -> None:
+    def wait_decided(self, topics: Iterable[str], timeout_s: float = 0.0) -> None:
         """As ``TopicAdmin.wait_decided``: nobody else has transactions in them."""
 
     def partition_counts(self) -> dict[str, int]:

@@ -60,6 +60,9 @@ class MemoryTopics:
     def ends(self, places: Iterable[PartitionId]) -> dict[PartitionId, int]:
         return {place: 2 * len(self.records.get(place, [])) for place in places}
 
+    def undecided_since(self, _place: PartitionId) -> None:
+        """All is decided."""
+
     def wait_visible(self, ranges: Mapping[PartitionId, Range]) -> None:
         self.visible.append(ranges)
         for place, (start, _) in ranges.items():

@@ -5,7 +5,8 @@ mends it. A job does not go on after such a commit, since it finds another versi
 next one refuses to start. So those commits are the newest ones, and without them the manifest is what the job left.
 """
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
@@ -16,7 +17,7 @@ from deltalake.fs import DeltaStorageHandler
 
 from walbridge.schemas.control.table_progress import ARCHIVE, COPYING, CURRENT, DROPPED, QUARANTINED, STALE
 from walbridge.schemas.errors import OperatorError, ProtocolError
-from walbridge.spark_consumer.delta.maintenance.log_files import LOG, LogFiles, commit_name
+from walbridge.spark_consumer.delta.maintenance.log_files import LOG, LogFiles, commit_name, read_file
 from walbridge.spark_consumer.delta.manifest.damaged import FROM_BACKUP, shown_path
 from walbridge.spark_consumer.plan.manifest_row import KINDS, parse_epoch
 from walbridge.spark_consumer.plan.table_head import SUPERSEDED
@@ -71,6 +72,29 @@ def refuse_other_columns(found: pa.Schema, expected: pa.Schema) -> None:
         at = found.get_field_index(field.name)
         if at < 0 or not _is_same(found.field(at).type, field.type):
             raise ForeignCommit(f"columns without {field.name}, or with another type of it")
+
+
+def refuse_columns_without_rows(table: DeltaTable, unknown: Callable[[DeltaTable], Collection[str]]) -> None:
+    """Raise ForeignCommit if unknown columns came with no row: a version of walbridge that has more to say writes its
+    columns with the first row that has them. To delete commits without rows loses nothing, whoever made them.
+
+    Args:
+        unknown: the names of such columns in a version of the manifest.
+    """
+    versions = _foreign_versions(table, lambda older: _refuse_columns(unknown(older)))
+    if versions and not _have_rows(table, versions):
+        _refuse_columns(unknown(table))
+
+
+def _refuse_columns(names: Collection[str]) -> None:
+    if names:
+        raise ForeignCommit(f"columns without a row: {', '.join(sorted(names))}")
+
+
+def _have_rows(table: DeltaTable, versions: Collection[int]) -> bool:
+    files = DeltaStorageHandler(table.table_uri, table._storage_options)
+    lines = (line for version in versions for line in read_file(files, commit_name(version)).splitlines())
+    return any("add" in json.loads(line) for line in lines)
 
 
 def _is_same(found: pa.DataType, expected: pa.DataType) -> bool:

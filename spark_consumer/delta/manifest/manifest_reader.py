@@ -22,6 +22,7 @@ from walbridge.spark_consumer.delta.manifest.damaged import LostRows, damaged_ma
 from walbridge.spark_consumer.delta.manifest.foreign_commits import (
     ForeignCommit,
     foreign_commit_error,
+    refuse_columns_without_rows,
     refuse_foreign_values,
     refuse_other_columns,
 )
@@ -57,16 +58,26 @@ def open_table(lake: str, storage_options: dict[str, str] | None = None) -> Delt
         raise damaged_manifest(uri, error.how, storage_options) from error
     if table is None:
         return None
-    found = pa.schema(table.schema().to_arrow())
     with _telling_foreign_commits(table):
-        refuse_other_columns(found, SCHEMA)
-    entries = {field.name for field in found.field("tables").type.value_type}
-    if unknown := {*found.names} - {*SCHEMA.names} | entries - {field.name for field in ENTRY}:
+        refuse_other_columns(_schema(table), SCHEMA)
+        if unknown := _unknown_columns(table):
+            refuse_columns_without_rows(table, _unknown_columns)
+    if unknown:
         raise OperatorError(
             f"{uri} has columns that this version does not know: {', '.join(sorted(unknown))}",
             remedy=NEWER_WALBRIDGE,
         )
     return table
+
+
+def _schema(table: DeltaTable) -> pa.Schema:
+    return pa.schema(table.schema().to_arrow())
+
+
+def _unknown_columns(table: DeltaTable) -> set[str]:
+    found = _schema(table)
+    entries = {field.name for field in found.field("tables").type.value_type}
+    return {*found.names} - {*SCHEMA.names} | entries - {field.name for field in ENTRY}
 
 
 @contextmanager
@@ -78,7 +89,9 @@ def _telling_foreign_commits(table: DeltaTable) -> Iterator[None]:
 
 
 def _refuse_foreign_commits(table: DeltaTable) -> None:
-    refuse_other_columns(pa.schema(table.schema().to_arrow()), SCHEMA)
+    refuse_other_columns(_schema(table), SCHEMA)
+    if unknown := _unknown_columns(table):
+        raise ForeignCommit(f"columns {', '.join(sorted(unknown))}")
     _newest_rows(table, _LOOK_BACK)
 
 

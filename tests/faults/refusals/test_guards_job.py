@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from deltalake import DeltaTable, Field
-from deltalake.schema import PrimitiveType
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from tests import contract_writer
@@ -204,7 +204,9 @@ def _metadata_deleted(lake: Lake) -> None:
 
 
 def _newer_manifest(lake: Lake) -> None:
-    DeltaTable(str(lake.path / "_cuts")).alter.add_columns([Field("bytes", PrimitiveType("long"))])
+    """With the first row that has a new column, as ``Manifest.append`` writes it."""
+    more = pa.table({"sequence": [1_000_000], "bytes": [1]})
+    write_deltalake(str(lake.path / "_cuts"), more, mode="append", schema_mode="merge")
 
 
 GUARDS: dict[str, tuple[Callable[[Lake], object], str, str]] = {

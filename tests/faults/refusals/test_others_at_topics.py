@@ -81,6 +81,21 @@ def test_transaction_that_another_program_left_open_hides_no_progress_from_a_sta
     following.check_equal()
 
 
+def test_transaction_that_another_program_left_open_is_told_while_the_producer_runs(
+    following: ProducerUnderTest,
+) -> None:
+    """It goes on, and the job sees no cut any more."""
+    topic = cuts_topic(following.name)
+    following.start_streaming()
+    following.check_equal()
+    with foreign_transaction(following, topic):
+        following.database.execute("INSERT INTO t (v) VALUES (1)")
+        what = f"a transaction that is not this producer's is open in {topic} since offset "
+        finding = session_finding(following, what)
+        assert finding.severity is Severity.ERROR
+        assert f"kafka-transactions.sh abort --topic {topic} --partition 0" in (finding.remedy or "")
+
+
 WAL_END = "SELECT pg_current_wal_lsn() - '0/0'::pg_lsn"
 NOT_OURS = {
     "garbage": b"not ours",

@@ -19,6 +19,7 @@ from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.control_topics import MetadataWriter, newest_ends
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.topic_specs import control_topics
+from walbridge.producer.kafka.topics import DECIDED_S
 from walbridge.producer.named_publications import settings_of_session
 from walbridge.producer.postgres.catalog import table_names
 from walbridge.producer.postgres.connection import SqlConnection
@@ -37,6 +38,8 @@ from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 
 SESSION = "session"
+COMMITS_S = 30.0
+"""How long a commit of a producer that runs may take; one of another program's may hide its cuts from the job."""
 _NONE_NEEDED = "none is needed: walbridge produce copies the table, and readers have it as it was until then"
 
 
@@ -72,8 +75,8 @@ def session_findings(
         server.database,
     )
     try:
-        if not is_followed():
-            admin.wait_decided([spec.name for spec in control_topics(settings)])
+        timeout_s = COMMITS_S if is_followed() else DECIDED_S
+        admin.wait_decided([spec.name for spec in control_topics(settings)], timeout_s)
         settings = settings_of_session(settings, connection, tables, progress)
         watch = SourceWatch(settings, connection, admin, tables, ProgressTracker(progress))
         watch.notices_tables = watch.only_looks = True

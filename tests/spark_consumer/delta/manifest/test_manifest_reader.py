@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.schema import PrimitiveType
 
 from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.delta.manifest.manifest_reader import (
@@ -266,6 +267,22 @@ def test_a_lake_that_newer_code_wrote_is_refused(lake: Path) -> None:
 
     with pytest.raises(OperatorError, match="columns that this version does not know: quarantine"):
         open_table(str(lake))
+
+
+@pytest.mark.parametrize("commits", [1, 2])
+def test_columns_that_came_without_a_row_are_told_with_the_commits_to_delete(lake: Path, commits: int) -> None:
+    """No version of walbridge adds columns so, and each of them would refuse these."""
+    (row,) = written(lake, ["published"])
+    for number in range(commits):
+        DeltaTable(lake / "_cuts").alter.add_columns(Field(f"checked_{number}", PrimitiveType("string")))
+
+    for look in (lambda: published_at(str(lake)), lambda: Manifest(str(lake), "p", {})):
+        with pytest.raises(OperatorError, match=r"another program wrote columns .*checked_0") as refused:
+            look()
+
+    follow(refused.value, lake)
+    assert published_at(str(lake)) == row
+    assert Manifest(str(lake), "p", {}).newest() == row
 
 
 def test_an_entry_is_the_head_that_plans_take() -> None:
