@@ -149,6 +149,19 @@ def copy_command(table: str) -> str:
     return f"walbridge copy {table}"
 
 
+def abort_command(topic: str, partition: int, offset: int) -> str:
+    """What ends a transaction that is open in Kafka since this offset, which is where readers see nothing more."""
+    return f"kafka-transactions.sh abort --topic {topic} --partition {partition} --start-offset {offset}"
+
+
+def end_transaction(topic: str, offset: int) -> str:
+    """The remedy for one that hides records of a topic of all tables, which have one partition."""
+    return (
+        "if another program writes there, end it, and wait until its transaction has timed out; or end the "
+        f"transaction: {abort_command(topic, 0, offset)}"
+    )
+
+
 class TableError(OperatorError):
     """An OperatorError about one table alone: all others can go on without it.
 

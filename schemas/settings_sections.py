@@ -17,7 +17,7 @@ from walbridge.schemas.setting_checks.contradictions import (
     refuse_unused_prefixes,
 )
 from walbridge.schemas.setting_checks.lake_path import read_alike
-from walbridge.schemas.settings_section import Section
+from walbridge.schemas.setting_checks.section import Section
 
 _PUBLICATION = "walbridge"
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from walbridge.producer.errors.remedies import copied_again
 from walbridge.producer.errors.tables import UnfitTable
-from walbridge.schemas.errors import OperatorError, StreamLost
+from walbridge.schemas.errors import OperatorError, StreamLost, end_transaction
 from walbridge.schemas.topics import cuts_topic, progress_topic
 
 
@@ -81,14 +81,12 @@ def topic_remade(topic: str) -> ControlTopicLost:
 
 
 def foreign_transaction(topic: str, offset: int) -> OperatorError:
-    """Our own are ended before this is asked, since each start and session fences the one before it; but for one whose
-    end a lone broker lost as it died, or of a producer that followed another cluster."""
-    place = f"--topic {topic} --partition 0"
+    """Our own are ended before this is asked, since each start and session fences the one before it, or had time to
+    end; but for one whose end a lone broker lost as it died, or of a producer that followed another cluster."""
     return OperatorError(
         f"a transaction that is not this producer's is open in {topic} since offset {offset}, and hides all records "
         "behind it",
-        remedy="if another program writes there, end it, and wait until its transaction has timed out; or end the "
-        f"transaction: kafka-transactions.sh abort {place} --start-offset {offset}",
+        remedy=end_transaction(topic, offset),
     )
 
 

@@ -150,7 +150,7 @@ class TopicAdmin:
 
         Raises:
             RetryableError: no broker answers.
-            OperatorError: a transaction stays open, though our own are ended; or the broker refuses to tell.
+            OperatorError: a transaction stays open, though our own had time to end; or the broker refuses to tell.
         """
         ends = self._ends([(topic, 0) for topic in topics], IsolationLevel.READ_UNCOMMITTED)
         until_s = time.monotonic() + timeout_s

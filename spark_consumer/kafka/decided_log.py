@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pyspark.sql import SparkSession
 
 from walbridge.schemas.control.cut import PartitionId
-from walbridge.schemas.errors import TableError
+from walbridge.schemas.errors import TableError, abort_command
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.errors import CutsLost, records_gone
@@ -136,6 +136,5 @@ def _undecided_error(topic: str, partition: int, end: int, timeout_s: float) -> 
     return RecordsLost(
         f"records of {topic}[{partition}] are not visible after {timeout_s} s, "
         "though their cut is: a transaction hangs on this partition, or the topic was made anew",
-        first=f"kafka-transactions.sh abort --topic {topic} --partition {partition} --start-offset {end}; "
-        "or raise [lake] visible_timeout_s",
+        first=f"{abort_command(topic, partition, end)}; or raise [lake] visible_timeout_s",
     )

@@ -6,7 +6,7 @@ next one refuses to start. So those commits are the newest ones, and without the
 """
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -74,27 +74,17 @@ def refuse_other_columns(found: pa.Schema, expected: pa.Schema) -> None:
             raise ForeignCommit(f"columns without {field.name}, or with another type of it")
 
 
-def refuse_columns_without_rows(table: DeltaTable, unknown: Callable[[DeltaTable], Collection[str]]) -> None:
-    """Raise ForeignCommit if unknown columns came with no row: a version of walbridge that has more to say writes its
-    columns with the first row that has them. To delete commits without rows loses nothing, whoever made them.
+def came_without_rows(table: DeltaTable, refuse: Callable[[DeltaTable], object]) -> bool:
+    """Whether the newest versions, those that are refused, brought no row. To delete their commits loses nothing,
+    whoever made them.
 
     Args:
-        unknown: the names of such columns in a version of the manifest.
+        refuse: raises ForeignCommit for a version of the manifest that has what is asked for.
     """
-    versions = _foreign_versions(table, lambda older: _refuse_columns(unknown(older)))
-    if versions and not _have_rows(table, versions):
-        _refuse_columns(unknown(table))
-
-
-def _refuse_columns(names: Collection[str]) -> None:
-    if names:
-        raise ForeignCommit(f"columns without a row: {', '.join(sorted(names))}")
-
-
-def _have_rows(table: DeltaTable, versions: Collection[int]) -> bool:
+    versions = _foreign_versions(table, refuse)
     files = DeltaStorageHandler(table.table_uri, table._storage_options)
     lines = (line for version in versions for line in read_file(files, commit_name(version)).splitlines())
-    return any("add" in json.loads(line) for line in lines)
+    return bool(versions) and not any("add" in json.loads(line) for line in lines)
 
 
 def _is_same(found: pa.DataType, expected: pa.DataType) -> bool:

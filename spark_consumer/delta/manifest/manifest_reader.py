@@ -21,8 +21,8 @@ from walbridge.schemas.setting_checks.lake_path import refuse_misread
 from walbridge.spark_consumer.delta.manifest.damaged import LostRows, damaged_manifest
 from walbridge.spark_consumer.delta.manifest.foreign_commits import (
     ForeignCommit,
+    came_without_rows,
     foreign_commit_error,
-    refuse_columns_without_rows,
     refuse_foreign_values,
     refuse_other_columns,
 )
@@ -58,10 +58,12 @@ def open_table(lake: str, storage_options: dict[str, str] | None = None) -> Delt
         raise damaged_manifest(uri, error.how, storage_options) from error
     if table is None:
         return None
+    found = _schema(table)
     with _telling_foreign_commits(table):
-        refuse_other_columns(_schema(table), SCHEMA)
-        if unknown := _unknown_columns(table):
-            refuse_columns_without_rows(table, _unknown_columns)
+        refuse_other_columns(found, SCHEMA)
+        # A version of walbridge that has more to say writes its columns with the first row that has them.
+        if (unknown := _unknown_columns(found)) and came_without_rows(table, _refuse_unknown_columns):
+            _refuse_unknown_columns(table)
     if unknown:
         raise OperatorError(
             f"{uri} has columns that this version does not know: {', '.join(sorted(unknown))}",
@@ -74,8 +76,7 @@ def _schema(table: DeltaTable) -> pa.Schema:
     return pa.schema(table.schema().to_arrow())
 
 
-def _unknown_columns(table: DeltaTable) -> set[str]:
-    found = _schema(table)
+def _unknown_columns(found: pa.Schema) -> set[str]:
     entries = {field.name for field in found.field("tables").type.value_type}
     return {*found.names} - {*SCHEMA.names} | entries - {field.name for field in ENTRY}
 
@@ -88,10 +89,14 @@ def _telling_foreign_commits(table: DeltaTable) -> Iterator[None]:
         raise foreign_commit_error(table, commit, _refuse_foreign_commits) from commit
 
 
+def _refuse_unknown_columns(table: DeltaTable) -> None:
+    if unknown := _unknown_columns(_schema(table)):
+        raise ForeignCommit(f"columns without a row: {', '.join(sorted(unknown))}")
+
+
 def _refuse_foreign_commits(table: DeltaTable) -> None:
     refuse_other_columns(_schema(table), SCHEMA)
-    if unknown := _unknown_columns(table):
-        raise ForeignCommit(f"columns {', '.join(sorted(unknown))}")
+    _refuse_unknown_columns(table)
     _newest_rows(table, _LOOK_BACK)
 
 

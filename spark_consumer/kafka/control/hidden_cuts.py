@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import structlog
 
-from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.errors import RetryableError, end_transaction
 from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.kafka.kafka_client import MissingTopics
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
@@ -55,6 +55,5 @@ def _tell(topic: str, since: int) -> None:
         "a transaction stays open in the topic of cuts, and hides all cuts behind it: the lake stands still",
         topic=topic,
         since_offset=since,
-        remedy="if another program writes there, end it, and wait until its transaction has timed out; or end the "
-        f"transaction: kafka-transactions.sh abort --topic {topic} --partition 0 --start-offset {since}",
+        remedy=end_transaction(topic, since),
     )
